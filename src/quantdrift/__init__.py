@@ -1,0 +1,1 @@
+"""What post-training quantization does to a language model, and what to do about it."""

@@ -1,0 +1,1 @@
+"""Persistence diagrams of weight matrices (H0) and the distances between them."""
