@@ -106,7 +106,8 @@ class Topology:
     sample_seed: NotNegative
     threshold: Annotated[float, Field(gt=0, le=2)]
     filtrations: list[Literal["clip", "drop", "full"]]
-    grids: dict[str, int | float]
+    grids: dict[str, int | float | None]
+    """Arguments of `quantdrift.topology.distances.Grids`, all but the threshold."""
 
 
 @dataclass(frozen=True, config=STRICT)

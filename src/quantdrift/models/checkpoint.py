@@ -8,6 +8,7 @@ tensors that are asked for.
 import hashlib
 import json
 import shutil
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -103,6 +104,7 @@ def prepare(
         lattice = _write_from_directory(source, directory, regauge_seed, progress)
     checkpoint = Checkpoint(directory)
     _check_complete(checkpoint, source)
+    _write_index(checkpoint)
     names = sorted(checkpoint.entries)
     return [
         _record(checkpoint, name, name in lattice)
@@ -146,8 +148,9 @@ def _write_from_gguf(source: Path, directory: Path, seed: int | None, progress: 
                 lattice.add(tensor.name)
             yield tensor.name, tensor.place, tensor.values
 
-    total = len(opened.reader.tensors)
-    moved = _write_blocks(directory, progress(tensors(), total, "Reading tensors"), seed)
+    places = [opened.layout.gguf_place(tensor.name) for tensor in opened.reader.tensors]
+    reading = progress(tensors(), len(places), "Reading tensors")
+    moved = _write_blocks(directory, reading, places, seed)
     return lattice - moved
 
 
@@ -181,45 +184,40 @@ def _write_from_directory(
             if (place := layout.place(name)) is not None:
                 yield name, place, entry.float32()
 
-    _write_blocks(directory, progress(tensors(), len(found), "Moving the gauge"), seed)
+    places = [layout.place(name) for name in found]
+    moving = progress(tensors(), len(places), "Moving the gauge")
+    _write_blocks(directory, moving, places, seed)
     for file in linked:
         file.unlink()
     return set()
 
 
 def _write_blocks(
-    directory: Path, tensors: Iterable[tuple[str, Place, np.ndarray]], seed: int | None
+    directory: Path,
+    tensors: Iterable[tuple[str, Place, np.ndarray]],
+    places: Iterable[Place | None],
+    seed: int | None,
 ) -> set[str]:
-    """One file a block, one for the rest; holds one block in memory. Names that the gauge moved."""
-    config = Checkpoint(directory).config
-    geometry = Geometry.of(config)
+    """One file a block, one for the rest, each written as soon as it is whole.
+
+    `places` are those of all tensors to come. Returns the names that the gauge moved.
+    """
+    geometry = Geometry.of(Checkpoint(directory).config)
     old, new = Gauge(None, geometry), Gauge(seed, geometry)
-    pending: dict[int | None, dict[str, np.ndarray]] = {}
-    weight_map: dict[str, str] = {}
+    expected = Counter(place.block for place in places if place is not None)
+    pending: dict[int | None, dict[str, np.ndarray]] = defaultdict(dict)
     moved: set[str] = set()
-    parts_per_block = None
-
-    def flush(block: int | None) -> None:
-        name = "outside.safetensors" if block is None else f"block-{block:03d}.safetensors"
-        safetensors_file.write(directory / name, pending[block])
-        weight_map.update(dict.fromkeys(pending.pop(block), name))
-
     for name, place, values in tensors:
         scaled = regauge(values, place.part, place.block, old, new)
         if scaled is not values:
             moved.add(name)
-        pending.setdefault(place.block, {})[name] = scaled
-        # Most files list their tensors block by block: once a later block has begun and an earlier
-        # one holds as many parts as the first full one did, it can go to the disk.
-        for block in [b for b in pending if b is not None and b != place.block]:
-            parts_per_block = parts_per_block or len(pending[block])
-            if len(pending[block]) == parts_per_block:
-                flush(block)
-    for block in list(pending):
-        flush(block)
-    (directory / _INDEX).write_text(
-        json.dumps({"metadata": {}, "weight_map": dict(sorted(weight_map.items()))}, indent=1)
-    )
+        pending[place.block][name] = scaled
+        if len(pending[place.block]) == expected[place.block]:
+            file = "outside" if place.block is None else f"block-{place.block:03d}"
+            safetensors_file.write(
+                directory / f"{file}.safetensors", pending.pop(place.block)
+            )
+    assert not pending, f"tensors of blocks {sorted(map(str, pending))} were announced, not given"
     return moved
 
 
@@ -242,6 +240,13 @@ def _entries(directory: Path) -> dict[str, safetensors_file.Entry]:
     for file in sorted(directory.glob("*.safetensors")):
         found |= safetensors_file.entries(file)
     return found
+
+
+def _write_index(checkpoint: Checkpoint) -> None:
+    weight_map = {name: entry.file.name for name, entry in sorted(checkpoint.entries.items())}
+    total = sum(entry.n_bytes for entry in checkpoint.entries.values())
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    (checkpoint.directory / _INDEX).write_text(json.dumps(index, indent=1))
 
 
 def _check_complete(checkpoint: Checkpoint, source: Path) -> None:

@@ -1,7 +1,8 @@
 """What a quantizer returns: the matrix it makes, and a ledger of every bit it stores.
 
-Papers count bits in two ways, and mix them up. `bpw_claimed` is the number in the name of a level ("Q4_K" is
-4 bits); `bpw_full` divides all that is stored, scales and padding included, by the number of weights.
+Bits per weight are counted in two ways. `bpw_claimed` follows the paper that proposes a method (for
+llama.cpp the number in the name of a level: 4 for Q4_K); `bpw_full` counts all that is stored,
+scales and padding included.
 """
 
 from collections.abc import Iterable
@@ -23,8 +24,8 @@ class Entry:
 class Ledger:
     """All bits stored for a matrix (or for several, see `total`).
 
-    `n_weights` counts the weights of the matrix, not the padding; `bits_claimed` is what the paper's
-    formula gives for all of them together.
+    `n_weights` counts the weights of the matrix without padding; `bits_claimed` is what the paper's
+    formula gives for all of them.
     """
 
     entries: tuple[Entry, ...]
@@ -75,13 +76,18 @@ def total(ledgers: Iterable[Ledger]) -> Ledger:
 class Quantized:
     """A matrix after quantization and dequantization, with its bits.
 
-    `type` is the type really stored, in lower case ("q4_k", "f16"): with short rows it may not be the one
-    that was asked for.
+    `type` is the type really stored, in lower case ("q4_k", "f16"): with short rows it may not be
+    the one that was asked for.
     """
 
     weight: Float32[np.ndarray, "rows cols"]
     ledger: Ledger
     type: str
+
+
+def is_finite(array: Float[np.ndarray, "..."]) -> bool:
+    """Whether no value is NaN or infinite; unlike `np.isfinite` it makes no array to tell."""
+    return bool(np.isfinite(array.min()) and np.isfinite(array.max()))
 
 
 def finite_matrix(weight: Float[np.ndarray, "rows cols"]) -> Float32[np.ndarray, "rows cols"]:
@@ -94,13 +100,13 @@ def finite_matrix(weight: Float[np.ndarray, "rows cols"]) -> Float32[np.ndarray,
         matrix = np.ascontiguousarray(weight, dtype=np.float32)
     if matrix.size == 0:
         raise ValueError(f"a matrix of shape {matrix.shape} has no weights to quantize")
-    if not (np.isfinite(matrix.min()) and np.isfinite(matrix.max())):  # no temporary array
+    if not is_finite(matrix):
         bad = np.argwhere(~np.isfinite(matrix))
         row, col = bad[0]
         raise ValueError(
             f"{len(bad)} of {matrix.size} weights are not finite in float32; the first is"
-            f" {weight[row, col]} at row {row}, column {col}. Half-precision overflow in the checkpoint is"
-            " a common cause: load it as bfloat16 or float32"
+            f" {weight[row, col]} at row {row}, column {col}. A common cause is a checkpoint that"
+            " overflowed in float16: take its bfloat16 or float32 version"
         )
     return matrix
 
@@ -122,7 +128,7 @@ class Base:
     def __call__(
         self, weight: Float[np.ndarray, "rows cols"], statistics: object = None
     ) -> Quantized:
-        """A copy of `weight` in float32. The values are taken as they are, and `statistics` is ignored.
+        """A copy of `weight` in float32, values as they are; `statistics` is ignored.
 
         Raises:
             ValueError: `weight` is empty or not finite.

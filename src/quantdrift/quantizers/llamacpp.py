@@ -1,34 +1,24 @@
-"""llama.cpp's quantization types, computed by ggml itself (ctypes on the library in libggml-python).
+"""llama.cpp's quantization types as quantizers.
 
-A row is cut into blocks of 32 weights (legacy types, IQ4_NL) or 256 (K-quants, the other I-quants). A row
-that is no multiple of the block is *short*, and `short_rows` says what becomes of it:
+A row is cut into blocks of 32 weights (legacy types, IQ4_NL) or 256 (K-quants, other I-quants). A
+row that is no multiple of the block is *short*, and `short_rows` says what becomes of it:
 
-- `flat`: the matrix, row after row, is one long row. Only its last block is padded, with zeros, whose
-  index bits are the ledger's "padding". No GGUF file holds this: it studies the type, not a file.
-- `fallback`: the matrix gets another type, as llama.cpp writes it (`FALLBACK`).
+- `flat`: the matrix, row after row, is one long row. Only its last block is padded, with zeros
+  whose index bits are the ledger's "padding". No GGUF file holds this: it studies the type.
+- `fallback`: the matrix gets another type, the one llama.cpp writes (`FALLBACK`).
 - `error`: the matrix is refused.
-
-The library is loaded at the first use. It must not share a process with `llama_cpp`: both bring a
-`libggml-base.so.0`, of different versions, and one would run with parts of the other.
 """
 
-import ctypes
-import functools
-import importlib.util
-import sys
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Float, Float32, UInt8
 
-from quantdrift.quantizers.ledger import Entry, Ledger, Quantized, finite_matrix
+from quantdrift.quantizers import ggml
+from quantdrift.quantizers.ledger import Entry, Ledger, Quantized, finite_matrix, is_finite
 
 ShortRows = Literal["flat", "fallback", "error"]
-
-VERSION = "0.20.2"
-"""The ggml these numbers were tested with; another may round differently."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +103,7 @@ Source: `tensor_type_fallback`, ggml-org/llama.cpp `src/llama-quant.cpp` at comm
 """
 
 MAX_WEIGHT = float(np.finfo(np.float16).max)
-"""The largest |weight| that is taken. Scales are f16: far beyond it ggml stores infinite ones."""
+"""The largest |weight| that is taken: the types store their scales and minima in float16."""
 
 
 @dataclass(frozen=True)
@@ -136,9 +126,9 @@ class Layout:
         n_blocks = self.n_rows * self.row_length // self.type.block
         entries = [Entry(part.name, part.bits * n_blocks) for part in self.type.parts]
         if self.padding:
-            first = self.type.parts[0]
-            n_bits = first.bits * self.padding // self.type.block
-            entries[0] = Entry(first.name, entries[0].bits - n_bits)
+            indices = self.type.parts[0]
+            n_bits = indices.bits * self.padding // self.type.block
+            entries[0] = Entry(indices.name, entries[0].bits - n_bits)
             entries.append(Entry("padding", n_bits))
         return tuple(entries)
 
@@ -147,8 +137,8 @@ def layout(rows: int, cols: int, type: str, short_rows: ShortRows = "flat") -> L
     """The layout of a (rows, cols) matrix that asks for `type`.
 
     Raises:
-        ValueError: the rows are short, and `short_rows` is "error"; or it is "fallback", and llama.cpp
-            has none for this type (the legacy ones).
+        ValueError: the rows are short, and `short_rows` is "error"; or it is "fallback", and
+            llama.cpp has none for this type (those with blocks of 32).
     """
     asked = TYPES[type]
     if cols % asked.block == 0:
@@ -159,17 +149,15 @@ def layout(rows: int, cols: int, type: str, short_rows: ShortRows = "flat") -> L
     if short_rows == "fallback" and type in FALLBACK:
         fallback = TYPES[FALLBACK[type]]
         return Layout(fallback if cols % fallback.block == 0 else F16, rows, cols)
-    why = (
-        "llama.cpp has no fallback for it" if short_rows == "fallback" else "short_rows is 'error'"
-    )
+    why = "llama.cpp has no fallback" if short_rows == "fallback" else "short_rows is 'error'"
     remedies = ["short_rows='flat' (the type on the row-major matrix; fits no GGUF file)"]
-    if short_rows == "error" and type in FALLBACK:
+    if type in FALLBACK:
         remedies.append("short_rows='fallback' (the type that llama.cpp would write)")
     if fitting := [t.name for t in TYPES.values() if cols % t.block == 0]:
         remedies.append(f"a type that fits ({', '.join(fitting)})")
     raise ValueError(
-        f"rows of {cols} weights are no multiple of the {asked.block} in a block of {type}, and {why}."
-        f" Try {'; or '.join(remedies)}"
+        f"rows of {cols} weights are no multiple of the {asked.block} in a block of {type}, and"
+        f" {why}. Try {'; or '.join(remedies)}"
     )
 
 
@@ -177,7 +165,7 @@ def layout(rows: int, cols: int, type: str, short_rows: ShortRows = "flat") -> L
 class LlamaCpp:
     """A llama.cpp type as a quantizer. `type` is a name in `TYPES`.
 
-    The ledger claims the nominal bits of the type asked for, also where the fallback stores another.
+    The ledger claims the nominal bits of the type asked for, even where a fallback is stored.
     """
 
     type: str
@@ -186,8 +174,10 @@ class LlamaCpp:
     def __post_init__(self):
         if self.type not in TYPES:
             raise ValueError(f"unknown type {self.type!r}; known: {', '.join(TYPES)}")
-        if self.short_rows not in (known := ("flat", "fallback", "error")):
-            raise ValueError(f"unknown short_rows {self.short_rows!r}; known: {', '.join(known)}")
+        if self.short_rows not in get_args(ShortRows):
+            raise ValueError(
+                f"unknown short_rows {self.short_rows!r}; known: {', '.join(get_args(ShortRows))}"
+            )
 
     def __call__(
         self,
@@ -196,10 +186,13 @@ class LlamaCpp:
     ) -> Quantized:
         """Quantize and dequantize `weight`; see `quantized_bytes` for `statistics` and errors."""
         packed, plan = _pack(weight, self.type, self.short_rows, statistics)
-        flat = _unpacked(packed, plan)
-        rows, cols = weight.shape
+        flat = ggml.dequantize(packed, plan.type.name, plan.n_rows * plan.row_length)
+        if not is_finite(flat):
+            raise ValueError(
+                f"{plan.type.name} overflows on these weights: a scale is beyond float16"
+            )
         return Quantized(
-            weight=flat[: weight.size].reshape(rows, cols),
+            weight=flat[: weight.size].reshape(weight.shape),
             ledger=Ledger(plan.entries, weight.size, TYPES[self.type].nominal_bits * weight.size),
             type=plan.type.name,
         )
@@ -211,18 +204,16 @@ def quantized_bytes(
     short_rows: ShortRows = "flat",
     statistics: Float[np.ndarray, " _cols"] | None = None,
 ) -> UInt8[np.ndarray, "n_rows row_bytes"]:
-    """The bytes ggml stores for `weight`: a line for each row, or a single one where it went flat.
+    """The bytes ggml stores for `weight`: a line for each row, or one in all where it went flat.
 
-    `statistics` is llama.cpp's importance matrix: for each column the mean square of its activations. It
-    weighs the squared errors; only their ratios matter. Q8_0 and F16 ignore it. A flat matrix repeats it
-    row by row.
+    `statistics` is llama.cpp's importance matrix: for each column the mean square of its
+    activations. It weighs the squared errors, and only its ratios matter. Q8_0 and F16 ignore it.
+    A flat matrix repeats it, row by row.
 
     Raises:
-        ValueError: the weights are empty, not finite or above `MAX_WEIGHT`; `statistics` has another
-            length, a negative or non-finite value or zeros only; or see `layout`.
-        ImportError: the library is missing, of another version, or in conflict with `llama_cpp`.
-
-    Source: `ggml_quantize_chunk` in ggml's `ggml.c`.
+        ValueError: the weights are empty, not finite, or above `MAX_WEIGHT`; `statistics` has
+            another length, a negative or non-finite value, or zeros only; or see `layout`.
+        ImportError: see `ggml.library`.
     """
     return _pack(weight, type, short_rows, statistics)[0]
 
@@ -233,84 +224,46 @@ def _pack(
     matrix = finite_matrix(weight)
     if (largest := max(-matrix.min(), matrix.max())) > MAX_WEIGHT:
         raise ValueError(
-            f"the largest weight, {largest}, is above {MAX_WEIGHT}, where f16 scales end"
+            f"a weight of magnitude {largest} is beyond {MAX_WEIGHT}, where the float16 scales of"
+            " llama.cpp's types end"
         )
     rows, cols = matrix.shape
     plan = layout(rows, cols, type, short_rows)
-    importance = None if statistics is None else _importance(statistics, cols)
-    if plan.row_length != cols:  # flat
+    if plan.padding:
         matrix = np.append(matrix, np.zeros(plan.padding, np.float32))
-        if importance is not None:
-            importance = np.resize(importance, plan.row_length)  # repeats it
-    packed = np.empty((plan.n_rows, plan.row_bytes), np.uint8)
-    n_bytes = _ggml().ggml_quantize_chunk(
-        plan.type.ggml_id,
-        matrix.ctypes.data,
-        packed.ctypes.data,
-        0,
-        plan.n_rows,
-        plan.row_length,
-        None if importance is None else importance.ctypes.data,
-    )
-    assert n_bytes == packed.nbytes, (n_bytes, packed.nbytes)
-    return packed, plan
+    matrix = matrix.reshape(plan.n_rows, plan.row_length)
+    importance = None
+    if statistics is not None:
+        importance = np.resize(_importance(statistics, cols), plan.row_length)  # repeats it
+    if plan.type.name == "iq3_s":
+        matrix = _without_vanishing(matrix, importance)
+    return ggml.quantize(matrix, plan.type.ggml_id, plan.row_bytes, importance), plan
 
 
 def _importance(statistics: np.ndarray, cols: int) -> Float32[np.ndarray, " cols"]:
-    importance = np.ascontiguousarray(statistics, dtype=np.float32)
+    with np.errstate(over="ignore"):
+        importance = np.ascontiguousarray(statistics, dtype=np.float32)
     if importance.shape != (cols,):
         raise ValueError(f"statistics of shape {importance.shape} for rows of {cols} weights")
-    if not np.isfinite(importance).all() or importance.min() < 0 or not importance.any():
+    if not is_finite(importance) or importance.min() < 0 or not importance.any():
         raise ValueError("statistics must be finite in float32, not negative, and not all zero")
-    return importance
+    # ggml squares sums of these in float32. A power of two keeps them in range and rounds nothing.
+    return np.ldexp(importance, -np.frexp(importance.max())[1])
 
 
-def _unpacked(packed: np.ndarray, plan: Layout) -> Float32[np.ndarray, " n"]:
-    flat = np.empty(plan.n_rows * plan.row_length, np.float32)
-    name = "ggml_fp16_to_fp32_row" if plan.type is F16 else f"dequantize_row_{_c_name(plan.type)}"
-    getattr(_ggml(), name)(packed.ctypes.data, flat.ctypes.data, flat.size)
-    if not np.isfinite(flat).all():
-        raise ValueError(
-            f"{plan.type.name} overflows on these weights: a scale does not fit its f16"
-        )
-    return flat
+def _without_vanishing(
+    matrix: Float32[np.ndarray, "rows cols"], importance: Float32[np.ndarray, " cols"] | None
+) -> Float32[np.ndarray, "rows cols"]:
+    """`matrix` with zeros for the blocks of 32 on which IQ3_S would abort the process.
 
-
-def _c_name(type_: GgmlType) -> str:
-    return type_.name.replace("_k", "_K")
-
-
-def _ggml() -> ctypes.CDLL:
-    if "llama_cpp" in sys.modules:
-        raise ImportError(
-            "llama_cpp is loaded in this process: its libggml-base and that of libggml-python must not"
-            " meet. Quantize in a process of its own"
-        )
-    return _load()
-
-
-@functools.cache
-def _load() -> ctypes.CDLL:
-    spec = importlib.util.find_spec("libggml")
-    roots = [Path(root) for root in (spec and spec.submodule_search_locations) or []]
-    names = ("lib*/libggml-base.so", "lib*/libggml-base.dylib", "bin/ggml-base.dll")
-    found = [path for root in roots for name in names for path in root.glob(name)]
-    if not found:
-        raise ImportError(f"no libggml-base: `pip install libggml-python=={VERSION}.post1`")
-    library = ctypes.CDLL(str(found[0]))
-    library.ggml_version.restype = ctypes.c_char_p
-    if (version := library.ggml_version().decode()) != VERSION:
-        raise ImportError(
-            f"{found[0]} is ggml {version}, but results were tested with {VERSION}:"
-            f" `pip install libggml-python=={VERSION}.post1`"
-        )
-    pointer, int64 = ctypes.c_void_p, ctypes.c_int64
-    library.ggml_quantize_chunk.argtypes = [
-        ctypes.c_int, pointer, pointer, int64, int64, int64, pointer,
-    ]  # fmt: skip
-    library.ggml_quantize_chunk.restype = ctypes.c_size_t
-    rows = [f"dequantize_row_{_c_name(type_)}" for type_ in TYPES.values()]
-    for name in (*rows, "ggml_fp16_to_fp32_row"):
-        function = getattr(library, name)
-        function.argtypes, function.restype = [pointer, pointer, int64], None
-    return library
+    `quantize_row_iq3_s_impl` looks for indices q with (Σ wxq)² > 0 and asserts that it found some.
+    As w is x², or the importance times more than |x|, there are none if w|x| squared underflows in
+    float32: then the weights are below what a float16 scale can hold, or nobody minds them.
+    """
+    blocks = matrix.reshape(len(matrix), -1, 32)
+    x = np.abs(blocks)
+    wx = x * x * (x if importance is None else importance.reshape(-1, 32))
+    vanishing = wx.max(axis=-1, keepdims=True) < 1e-22
+    if not vanishing.any():
+        return matrix
+    return np.where(vanishing, np.float32(0), blocks).reshape(matrix.shape)

@@ -1,4 +1,4 @@
-"""How far a quantized matrix is from its base: relative Frobenius norm, MAE, cosine, largest error."""
+"""How far a quantized matrix is from its base: Frobenius norm, MAE, cosine, largest error."""
 
 from dataclasses import dataclass
 
@@ -13,8 +13,8 @@ CHUNK = 1 << 16
 class WeightError:
     """The error Δ = W - Ŵ of one matrix.
 
-    `relative_frobenius` is ‖Δ‖ / ‖W‖; `mae` and `max_abs` are the mean and the largest |Δ|, in the unit of
-    the weights; `cosine` is that of the flattened matrices, 0 where Ŵ is all zeros.
+    `relative_frobenius` is ‖Δ‖ / ‖W‖; `mae` and `max_abs` are the mean and the largest |Δ|, in the
+    unit of the weights; `cosine` is that of the flattened matrices, 0 where Ŵ is all zeros.
     """
 
     relative_frobenius: float
@@ -29,8 +29,8 @@ def weight_error(
     """The error of `quantized` against `base`; differences and sums are taken in float64.
 
     Raises:
-        ValueError: the shapes differ; `base` is all zeros (or empty), so that nothing is relative to it;
-            or a value is not finite.
+        ValueError: the shapes differ; `base` is all zeros or empty, so that nothing is relative to
+            it; or a value is not finite.
 
     Source: Δ is equation 4 of TopoQuant.
     """

@@ -8,18 +8,20 @@ products, which read the whole cloud n times and lose to one symmetric matrix pr
 """
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Literal, no_type_check
 
 import numba
 import numpy as np
 from jaxtyping import Float, Int
 
+from quantdrift.topology.filtrations import FILTRATIONS as FILTRATIONS
+from quantdrift.topology.filtrations import censor as censor
+from quantdrift.topology.filtrations import count_bars as count_bars
+
 Precision = Literal["float32", "float64"]
-Filtration = Literal["clip", "drop", "full"]
 
 POINTS = ("rows", "columns", "heads")
 BACKENDS = ("prim", "ripser")
-FILTRATIONS = ("clip", "drop", "full")
 
 
 def clouds(
@@ -64,11 +66,12 @@ def sample_rows(
 def required_bytes(n: int, precision: Precision = "float64", dim: int = 0) -> int:
     """Peak memory in bytes of `h0_deaths` by Prim on n points of `dim` coordinates.
 
-    The distance matrix, the float64 unit rows (and their float32 copy), and Prim's n-vectors.
+    The distance matrix, the unit rows and Prim's n-vectors, or, if more, the unit rows in both
+    precisions. The cloud itself is the caller's, and not counted.
     """
-    itemsize = np.dtype(precision).itemsize
-    rows = 8 * dim + (itemsize * dim if precision == "float32" else 0)
-    return n * (n * itemsize + rows + 32)
+    item = np.dtype(precision).itemsize
+    copies = 12 * dim if precision == "float32" else 8 * dim
+    return n * max(item * (n + dim) + 32, copies)
 
 
 def cosine_distances(
@@ -86,12 +89,13 @@ def cosine_distances(
     if precision not in ("float32", "float64"):
         raise ValueError(f"unknown precision {precision!r}; known: float32, float64")
     X = np.array(cloud, dtype=np.float64, order="C")
-    if not np.isfinite(X).all():
-        bad = np.flatnonzero(~np.isfinite(X).all(axis=1))
+    largest = np.maximum(X.max(axis=1, initial=0), -X.min(axis=1, initial=0))
+    if not np.isfinite(largest).all():
+        bad = np.flatnonzero(~np.isfinite(largest))
         raise ValueError(f"the cloud has NaN or infinite values in {len(bad)} rows, first {bad[0]}")
-    for norm in (np.max(np.abs(X), axis=1, initial=0), None):  # the largest value first: squares
-        norm = np.linalg.norm(X, axis=1) if norm is None else norm  # neither overflow nor vanish
-        X /= np.where(norm > 0, norm, 1)[:, None]
+    X /= np.where(largest > 0, largest, 1)[:, None]  # now squares neither overflow nor vanish
+    norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+    X /= np.where(norms > 0, norms, 1)[:, None]
     X = X.astype(precision, copy=False)
     D = X @ X.T  # numpy calls syrk here, so the product is symmetric to the bit
     np.subtract(1, D, out=D)
@@ -101,7 +105,8 @@ def cosine_distances(
 
 
 @numba.njit(cache=True, nogil=True)
-def _prim(D):  # no annotations: numba compiles the bare function
+@no_type_check  # numba must see the bare function
+def _prim(D):
     """Edge lengths of a minimum spanning tree in the order in which Prim's algorithm adds them."""
     n = D.shape[0]
     nearest = np.full(n, np.inf, D.dtype)  # distance to the tree; of a point inside it: infinite
@@ -164,30 +169,3 @@ def h0_deaths(
         cosine distances of weight rows after TopoQuant, section IV.
     """
     return deaths_of_distances(cosine_distances(cloud, precision=precision), backend=backend)
-
-
-def censor(
-    deaths: Float[np.ndarray, " bars"], filtration: str, threshold: float
-) -> Float[np.ndarray, " kept"]:
-    """The deaths that a filtration stopped at `threshold` shows.
-
-    `clip` lets every bar end at the threshold at the latest, `drop` keeps only bars that died at
-    or before it (as ripser's `thresh` does: the others never die there, and are discarded with
-    the essential bar), `full` has no threshold.
-
-    Raises:
-        ValueError: the filtration is unknown.
-    """
-    if filtration == "clip":
-        return np.minimum(deaths, threshold)
-    if filtration == "drop":
-        return deaths[deaths <= threshold]
-    if filtration == "full":
-        return deaths
-    raise ValueError(f"unknown filtration {filtration!r}; known: {', '.join(FILTRATIONS)}")
-
-
-def count_bars(deaths: Float[np.ndarray, " bars"], threshold: float) -> tuple[int, int]:
-    """How many of the n = bars + 1 components die at or before `threshold`, and how many do not."""
-    n_finite = int(np.count_nonzero(deaths <= threshold))
-    return n_finite, len(deaths) + 1 - n_finite

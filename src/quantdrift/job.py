@@ -1,0 +1,81 @@
+"""What every script of the workflow does before and around its work: log, progress, threads.
+
+The library itself is silent; scripts use these few functions, and tests may call them too.
+"""
+
+import hashlib
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+
+log = logging.getLogger("quantdrift")
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+def start(log_file: str, threads: int) -> None:
+    """Send messages and uncaught exceptions to the log and the terminal; hold `threads`.
+
+    Snakemake does not send a script's traceback to the rule's log: the hook here does.
+    """
+    from threadpoolctl import threadpool_limits
+
+    threadpool_limits(threads)
+    Path(log_file).parent.mkdir(parents=True, exist_ok=True)
+    formatter = logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S")
+    to_file, to_terminal = logging.FileHandler(log_file, mode="w"), logging.StreamHandler()
+    # What a log keeps and a terminal needs differ: the terminal sees progress and errors alone.
+    to_terminal.addFilter(lambda record: getattr(record, "terminal", record.levelno > logging.INFO))
+    for handler in (to_file, to_terminal):
+        handler.setFormatter(formatter)
+        log.addHandler(handler)
+    log.setLevel(logging.INFO)
+
+    def on_exception(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        log.info("failed", exc_info=(kind, error, trace))
+        causes = [f"{kind.__name__}: {error}"]
+        log.error("%s (log: %s)", causes[0], log_file)
+
+    sys.excepthook = on_exception
+
+
+def progress(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
+    """Yield the items; say how many are done and how long is left, every few seconds."""
+    began = spoke = time.monotonic()
+    done = 0
+    for item in items:
+        yield item
+        done += 1
+        now = time.monotonic()
+        if now - spoke >= _SECONDS_BETWEEN_LINES and done < total:
+            left = (now - began) / done * (total - done)
+            log.info("%s: %d of %d, %s left", label, done, total, _duration(left), extra=_SEEN)
+            spoke = now
+    log.info("%s: %d done in %s", label, done, _duration(time.monotonic() - began))
+
+
+def provenance(**facts: Any) -> dict[str, Any]:
+    """Facts about how a file was made, with the versions of what made it."""
+    packages = ("quantdrift", "numpy", "libggml-python", "pyarrow")
+    return {"versions": {name: version(name) for name in packages}} | facts
+
+
+def digest_of(params: Mapping[str, Any]) -> str:
+    """A short hash of a job's parameters."""
+    packed = json.dumps(dict(params), sort_keys=True, default=str)
+    return hashlib.sha256(packed.encode()).hexdigest()[:16]
+
+
+_SEEN = {"terminal": True}
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,107 @@
+"""Every helper of the workflow: the study, the names of its shards, what a job depends on."""
+
+from pathlib import Path
+
+import quantdrift.config
+import quantdrift.digest
+import quantdrift.models.headers
+
+ROOT = Path(workflow.basedir)
+STUDY = quantdrift.config.load(ROOT / "config", config)
+RESULTS = STUDY.results
+SHARDS = f"{RESULTS}/shards"
+LOGS = f"{RESULTS}/logs"
+BENCHMARKS = f"{RESULTS}/benchmarks"
+PAGES = f"{RESULTS}/{STUDY.name}"
+STAGE = f"{RESULTS}/.stage"
+TOPOLOGY = STUDY.topology
+ENVIRONMENT = "../../envs/quantdrift.yaml"
+
+
+wildcard_constraints:
+    model=r"[a-z0-9._-]+",
+    scheme=r"[a-z0-9._-]+",
+    short_rows="flat|fallback|error|none",
+    preset=r"[a-z0-9_-]+",
+    role="q|k|v|o|gate|up|down",
+    blocks=r"\d+-\d+",
+
+
+def digest(script):
+    """The hash of a script's code and of all library code it reaches."""
+    return quantdrift.digest.digest(ROOT / "workflow" / "scripts" / script)
+
+
+def blocks_of(model):
+    """How many blocks a model has: from its config, else from its header."""
+    if model.blocks is None:
+        return quantdrift.models.headers.count_blocks(Path(model.source.path))
+    return model.blocks
+
+
+def slices_of(model):
+    """The ranges of blocks that one job each measures, as they stand in paths."""
+    blocks = blocks_of(model)
+    step = STUDY.blocks_per_job or blocks
+    starts = range(0, blocks, step)
+    return [f"{start:03d}-{min(start + step, blocks) - 1:03d}" for start in starts]
+
+
+def short_rows_of(scheme):
+    """The short_rows part of a shard's path: none for the base, which has no types."""
+    return "none" if scheme == "base" else STUDY.short_rows
+
+
+def type_of(wildcards):
+    """The type that a job's scheme gives its role."""
+    if wildcards.scheme == "base":
+        return "base"
+    return STUDY.scheme(wildcards.scheme).types[wildcards.role]
+
+
+def levels():
+    """What figures need of each scheme: its id, level and variant, in the study's order."""
+    return [[scheme.id, scheme.level, scheme.variant] for scheme in STUDY.schemes]
+
+
+def model_facts():
+    """What the page says about each model."""
+    return [
+        [model.id, model.label, model.license, model.regauge_seed, describe(model.source)]
+        for model in STUDY.models
+    ]
+
+
+def describe(source):
+    """Where a checkpoint comes from, in words."""
+    if source.kind == "wheel":
+        return f"wheel {source.package} {source.version}"
+    if source.kind == "hub":
+        return f"hub {source.repository} at {source.revision[:8]}"
+    return f"local {Path(source.path).name}"
+
+
+def shards(kind, schemes, preset=None, with_roles=STUDY.roles):
+    """The shards of one kind for this study: models x schemes x roles x slices of blocks."""
+    return [
+        "/".join(
+            [SHARDS, kind, model.id, scheme, short_rows_of(scheme)]
+            + ([preset] if preset else [])
+            + [role, f"{blocks}.parquet"]
+        )
+        for model in STUDY.models
+        for scheme in schemes
+        for role in with_roles
+        for blocks in slices_of(model)
+    ]
+
+
+SCHEMES = [scheme.id for scheme in STUDY.schemes]
+SHARDS_OF = {
+    "tensors": [f"{SHARDS}/tensors/{model.id}.parquet" for model in STUDY.models],
+    "weight_error": shards("weight_error", SCHEMES),
+    "ledger": shards("ledger", SCHEMES),
+    "diagrams": shards("diagrams", ["base", *SCHEMES], TOPOLOGY.preset),
+    "distances": shards("distances", SCHEMES, TOPOLOGY.preset),
+    "gauge_drift": shards("gauge_drift", STUDY.gauge.schemes, TOPOLOGY.preset),
+}

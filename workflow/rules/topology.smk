@@ -1,0 +1,123 @@
+"""TopoQuant's weight side: errors and bits, diagrams, distances, and what a gauge does to drift."""
+
+MEASURED = "{model}/{scheme}/{short_rows}/{role}/{blocks}"
+TOPOLOGICAL = "{model}/{scheme}/{short_rows}/{preset}/{role}/{blocks}"
+
+
+rule weight_error:
+    input:
+        checkpoint=rules.weights.output.checkpoint,
+        tensors=rules.weights.output.tensors,
+    output:
+        weight_error=f"{SHARDS}/weight_error/{MEASURED}.parquet",
+        ledger=f"{SHARDS}/ledger/{MEASURED}.parquet",
+    log:
+        f"{LOGS}/weight_error/{MEASURED}.log",
+    benchmark:
+        f"{BENCHMARKS}/weight_error/{MEASURED}.tsv"
+    params:
+        type=type_of,
+        code=digest("weight_error.py"),
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=120,
+    conda:
+        ENVIRONMENT
+    message:
+        "Weight error: {wildcards.role} of {wildcards.model} under {wildcards.scheme}"
+    script:
+        "../scripts/weight_error.py"
+
+
+rule diagrams:
+    input:
+        checkpoint=rules.weights.output.checkpoint,
+        tensors=rules.weights.output.tensors,
+    output:
+        f"{SHARDS}/diagrams/{TOPOLOGICAL}.parquet",
+    log:
+        f"{LOGS}/diagrams/{TOPOLOGICAL}.log",
+    benchmark:
+        f"{BENCHMARKS}/diagrams/{TOPOLOGICAL}.tsv"
+    params:
+        type=type_of,
+        points=TOPOLOGY.points,
+        backend=TOPOLOGY.backend,
+        precision=TOPOLOGY.precision,
+        max_points=TOPOLOGY.max_points,
+        sample_seed=TOPOLOGY.sample_seed,
+        stage=STAGE,
+        code=digest("diagrams.py"),
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=240,
+    conda:
+        ENVIRONMENT
+    message:
+        "Diagrams: {wildcards.role} of {wildcards.model} under {wildcards.scheme}"
+    script:
+        "../scripts/diagrams.py"
+
+
+rule distances:
+    input:
+        base=f"{SHARDS}/diagrams/{{model}}/base/none/{{preset}}/{{role}}/{{blocks}}.parquet",
+        quantized=rules.diagrams.output[0],
+    output:
+        f"{SHARDS}/distances/{TOPOLOGICAL}.parquet",
+    log:
+        f"{LOGS}/distances/{TOPOLOGICAL}.log",
+    benchmark:
+        f"{BENCHMARKS}/distances/{TOPOLOGICAL}.tsv"
+    params:
+        threshold=TOPOLOGY.threshold,
+        filtrations=TOPOLOGY.filtrations,
+        grids=TOPOLOGY.grids,
+        code=digest("distances.py"),
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=120,
+    conda:
+        ENVIRONMENT
+    message:
+        "Distances: {wildcards.role} of {wildcards.model} under {wildcards.scheme}"
+    script:
+        "../scripts/distances.py"
+
+
+rule gauge_drift:
+    input:
+        checkpoint=rules.weights.output.checkpoint,
+        tensors=rules.weights.output.tensors,
+    output:
+        f"{SHARDS}/gauge_drift/{TOPOLOGICAL}.parquet",
+    log:
+        f"{LOGS}/gauge_drift/{TOPOLOGICAL}.log",
+    benchmark:
+        f"{BENCHMARKS}/gauge_drift/{TOPOLOGICAL}.tsv"
+    params:
+        type=type_of,
+        seeds=STUDY.gauge.seeds,
+        block_step=STUDY.gauge.block_step,
+        home_seed=lambda w: STUDY.model(w.model).regauge_seed,
+        threshold=TOPOLOGY.threshold,
+        filtrations=TOPOLOGY.filtrations,
+        directions=TOPOLOGY.grids["swd_directions"],
+        precision=TOPOLOGY.precision,
+        max_points=TOPOLOGY.max_points,
+        sample_seed=TOPOLOGY.sample_seed,
+        stage=STAGE,
+        code=digest("gauge_drift.py"),
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=240,
+    conda:
+        ENVIRONMENT
+    message:
+        "Drift over gauges: {wildcards.role} of {wildcards.model} under {wildcards.scheme}"
+    script:
+        "../scripts/gauge_drift.py"

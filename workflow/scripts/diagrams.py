@@ -1,0 +1,62 @@
+"""H0 diagrams of one role's matrices under one scheme."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quantdrift import job
+from quantdrift.models.checkpoint import Checkpoint
+from quantdrift.quantizers.schemes import quantizer
+from quantdrift.tables.io import provenance, write
+from quantdrift.tables.shard import Shard
+from quantdrift.tables.stage import Stage
+from quantdrift.tables.topology import DIAGRAMS
+from quantdrift.topology.diagrams import clouds, h0_deaths, sample_rows
+
+
+def measure(
+    weight: np.ndarray,
+    *,
+    points: str,
+    head_dim: int,
+    backend: str,
+    precision: str,
+    max_points: int,
+    sample_seed: int,
+) -> Iterator[dict[str, Any]]:
+    for part, cloud in clouds(weight, points, head_dim):
+        # The same rows are drawn before and after quantization: the seed alone decides.
+        kept = sample_rows(cloud, max_points, np.random.default_rng([sample_seed, part]))
+        sampled = cloud if len(kept) == len(cloud) else cloud[kept]
+        yield {
+            "part": part,
+            "n_points": len(sampled),
+            "n_rows": len(cloud),
+            "deaths": h0_deaths(sampled, backend=backend, precision=precision),
+        }
+
+
+if __name__ == "__main__":
+    job.start(snakemake.log[0], snakemake.threads)
+    shard, params = Shard.of(snakemake.wildcards), dict(snakemake.params.items())
+    checkpoint = Checkpoint(Path(snakemake.input.checkpoint))
+    made = job.provenance(
+        model_sha256=provenance(Path(snakemake.input.tensors))["model_sha256"], **params
+    )
+    stage_root, code, type_name = params.pop("stage"), params.pop("code"), params.pop("type")
+    quantize = quantizer(type_name, shard.short_rows)
+    stage = Stage(Path(stage_root), DIAGRAMS, {"output": snakemake.output[0], "made": made})
+
+    def rows_of(block: int) -> list[dict[str, Any]]:
+        with shard.naming(block):
+            weight = quantize(checkpoint.matrix(shard.role, block)).weight
+            found = measure(weight, head_dim=checkpoint.geometry.head_dim, **params)
+            return [shard.key(block) | row for row in found]
+
+    rows: list[dict[str, Any]] = []
+    for block in job.progress(shard.blocks, len(shard.blocks), "Diagrams"):
+        rows += stage.rows(f"{block:03d}", lambda block=block: rows_of(block))
+    write(DIAGRAMS, rows, Path(snakemake.output[0]), made)
+    stage.clear()

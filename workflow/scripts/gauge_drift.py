@@ -1,0 +1,72 @@
+"""Drift of one role's matrices under one scheme, in several gauges of the same model."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quantdrift import job
+from quantdrift.models.checkpoint import Checkpoint
+from quantdrift.models.gauge import Gauge, regauge
+from quantdrift.quantizers.schemes import Quantizer, quantizer
+from quantdrift.tables.io import provenance, write
+from quantdrift.tables.shard import Shard
+from quantdrift.tables.stage import Stage
+from quantdrift.tables.topology import GAUGE_DRIFT
+from quantdrift.topology.diagrams import censor, h0_deaths, sample_rows
+from quantdrift.topology.sliced import sliced_wasserstein
+
+
+def measure(
+    weight: np.ndarray,
+    quantize: Quantizer,
+    *,
+    precision: str,
+    max_points: int,
+    sample_seed: int,
+    threshold: float,
+    filtrations: list[str],
+    directions: int,
+) -> Iterator[dict[str, Any]]:
+    kept = sample_rows(weight, max_points, np.random.default_rng([sample_seed, 0]))
+    base = h0_deaths(weight[kept], precision=precision)
+    deaths = h0_deaths(quantize(weight).weight[kept], precision=precision)
+    for filtration in filtrations:
+        a, b = (censor(d, filtration, threshold) for d in (base, deaths))
+        swd = sliced_wasserstein(a, b, directions=directions)
+        yield {"filtration": filtration, "swd": swd}
+
+
+if __name__ == "__main__":
+    job.start(snakemake.log[0], snakemake.threads)
+    shard, params = Shard.of(snakemake.wildcards), dict(snakemake.params.items())
+    checkpoint = Checkpoint(Path(snakemake.input.checkpoint))
+    made = job.provenance(
+        model_sha256=provenance(Path(snakemake.input.tensors))["model_sha256"], **params
+    )
+    stage = Stage(
+        Path(params.pop("stage")), GAUGE_DRIFT, {"output": snakemake.output[0], "made": made}
+    )
+    quantize = quantizer(params.pop("type"), shard.short_rows)
+    seeds, step, code = params.pop("seeds"), params.pop("block_step"), params.pop("code")
+    home = Gauge(params.pop("home_seed"), checkpoint.geometry)
+    blocks = [block for block in shard.blocks if block % step == 0]
+
+    def rows_of(block: int) -> list[dict[str, Any]]:
+        rows = []
+        weight = checkpoint.matrix(shard.role, block)
+        for seed in seeds:
+            there = Gauge(seed, checkpoint.geometry)
+            with shard.naming(block):
+                moved = regauge(weight, shard.role, block, home, there)
+                key = {k: v for k, v in shard.key(block).items() if k != "seed"}
+                found = measure(moved, quantize, **params)
+                rows += [key | {"gauge_seed": seed} | row for row in found]
+        return rows
+
+    rows: list[dict[str, Any]] = []
+    for block in job.progress(blocks, len(blocks), "Drift over gauges"):
+        rows += stage.rows(f"{block:03d}", lambda block=block: rows_of(block))
+    write(GAUGE_DRIFT, rows, Path(snakemake.output[0]), made)
+    stage.clear()
