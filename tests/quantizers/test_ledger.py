@@ -8,7 +8,9 @@ from quantdrift.quantizers.llamacpp import LlamaCpp
 
 
 def test_bits_per_weight():
-    ledger = Ledger((Entry("indices", 1024), Entry("scales", 128)), n_weights=256, bits_claimed=1024)
+    ledger = Ledger(
+        (Entry("indices", 1024), Entry("scales", 128)), n_weights=256, bits_claimed=1024.0
+    )
     assert (ledger.bits_full, ledger.bpw_full, ledger.bpw_claimed) == (1152, 4.5, 4.0)
 
 
@@ -19,8 +21,8 @@ def test_total_is_that_of_the_stacked_matrix():
 
 
 def test_total_of_two_types_weighs_them_by_size():
-    small = Ledger((Entry("indices", 100), Entry("zeros", 4)), 10, 100)
-    large = Ledger((Entry("indices", 400), Entry("scales", 16)), 100, 400)
+    small = Ledger((Entry("indices", 100), Entry("zeros", 4)), 10, 100.0)
+    large = Ledger((Entry("indices", 400), Entry("scales", 16)), 100, 400.0)
     both = total([small, large])
     assert both.entries == (Entry("indices", 500), Entry("zeros", 4), Entry("scales", 16))
     assert (both.bpw_full, both.bpw_claimed) == (520 / 110, 500 / 110)
@@ -28,11 +30,11 @@ def test_total_of_two_types_weighs_them_by_size():
 
 def test_impossible_ledgers_are_refused():
     with pytest.raises(ValueError, match="at least one weight"):
-        Ledger((), 0, 0)
+        Ledger((), 0, 0.0)
     with pytest.raises(ValueError, match="at least one weight"):
         total([])
     with pytest.raises(ValueError, match="negative"):
-        Ledger((Entry("scales", -1),), 1, 0)
+        Ledger((Entry("scales", -1),), 1, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""llama.cpp's types: the bytes are those of independent implementations, the bits are all counted."""
+"""llama.cpp's types: the bytes that others write too, and a ledger that counts all of them."""
 
 import os
 import subprocess
@@ -99,7 +99,7 @@ def test_statistics_give_the_bytes_of_libgguf_at_any_scale(name):
     packed = quantized_bytes(weight, name, statistics=statistics)
     reference = libgguf.quantize_rows(weight, TYPES[name].ggml_id, imatrix=statistics)
     np.testing.assert_array_equal(packed, reference)
-    for scale in (2.0**-100, 2.0**100):  # ggml alone overflows or underflows on these
+    for scale in (2.0**-120, 2.0**120):  # ggml alone underflows or overflows on these
         np.testing.assert_array_equal(
             quantized_bytes(weight, name, statistics=statistics * np.float32(scale)), packed
         )
@@ -179,8 +179,9 @@ def test_zeros_constants_and_single_weights(name):
     for shape in ((3, 512), (3, 64), (1, 1), (5, 7)):
         assert not LlamaCpp(name)(np.zeros(shape, np.float32)).weight.any()
         constant = np.full(shape, -0.7, np.float32)
-        # IQ3_S searches for its scale and has the widest steps: 15/13 at worst.
-        assert LlamaCpp(name)(constant).weight == pytest.approx(constant, rel=0.08)
+        # IQ3_S has no codeword of four equal large weights, hence 13/15 or 15/13 at worst.
+        worst = 1 / 4 if name == "iq3_s" else 1 / 100
+        np.testing.assert_allclose(LlamaCpp(name)(constant).weight, constant, rtol=worst)
     weight = gaussian(3, 512)
     weight[1] = 0
     quantized = LlamaCpp(name)(weight).weight
@@ -336,7 +337,7 @@ def test_any_float_layout_and_dtype_is_taken_and_left_alone():
 def test_weights_that_are_not_finite_are_refused(bad):
     weight = gaussian(4, 256).astype(np.float64)
     weight[2, 7] = bad
-    with pytest.raises(ValueError, match="1 of 1024 weights are not finite.* row 2, column 7"):
+    with pytest.raises(ValueError, match=r"1 of 1024 weights are not finite.* row 2, column 7"):
         LlamaCpp("q4_0")(weight)
 
 
@@ -348,7 +349,7 @@ def test_other_input_errors():
         LlamaCpp("q8_0")(weight[:0])
     with pytest.raises(ValueError, match="unknown type 'Q4_K'; known: q8_0, q6_k"):
         LlamaCpp("Q4_K")
-    with pytest.raises(ValueError, match="shape .100,. for rows of 256"):
+    with pytest.raises(ValueError, match=r"shape .100,. for rows of 256"):
         LlamaCpp("q4_k")(weight, np.ones(100))
     for statistics in (np.zeros(256), -np.ones(256), np.full(256, np.nan), np.full(256, 1e200)):
         with pytest.raises(ValueError, match="finite in float32, not negative, and not all zero"):
@@ -356,52 +357,37 @@ def test_other_input_errors():
 
 
 def test_a_scale_beyond_float16_is_an_error():
-    # With statistics Q4_1 searches for its minimum, and oversteps the largest float16 here.
-    weight = np.full((1, 32), -MAX_WEIGHT, np.float32)
-    weight[0, ::3] = MAX_WEIGHT
-    refused = 0
-    for seed in range(50):
-        statistics = np.random.default_rng(seed).chisquare(1, 32)
-        try:
-            assert np.isfinite(LlamaCpp("q4_1")(weight, statistics).weight).all()
-        except ValueError as error:
-            assert "beyond float16" in str(error)
-            refused += 1
-    assert refused
+    # With statistics Q5_1 fits its minimum, here beyond the largest float16.
+    weight = np.maximum(gaussian(64, 32) * 3e4, -MAX_WEIGHT).astype(np.float32)
+    assert np.isfinite(LlamaCpp("q5_1")(weight).weight).all()
+    with pytest.raises(ValueError, match="q5_1 overflows .* beyond float16"):
+        LlamaCpp("q5_1")(weight, np.random.default_rng(0).uniform(size=32))
 
 
-def vanishing() -> list[tuple[np.ndarray, np.ndarray | None]]:
-    tiny, zero_importance = gaussian(1, 256), np.ones(256, np.float32)
-    tiny[0, 32:64] *= 1e-20
-    zero_importance[32:64] = 0
-    return [(tiny, None), (gaussian(1, 256), zero_importance)]
-
-
-@pytest.mark.parametrize("case", [0, 1])
-def test_iq3_s_survives_blocks_that_vanish(case):
-    weight, statistics = vanishing()[case]
-    quantized = LlamaCpp("iq3_s")(weight, statistics).weight
-    cleared = weight.copy()
-    cleared[0, 32:64] = 0
-    reference = LlamaCpp("iq3_s")(cleared, statistics).weight
-    np.testing.assert_array_equal(quantized, reference)
-    assert relative_error(weight[:, 64:], quantized[:, 64:]) < 0.25
-
-
-@pytest.mark.parametrize("case", [0, 1])
-def test_ggml_aborts_on_them(case):
-    # Should this fail with a newer ggml, `_without_vanishing` can go.
-    weight, statistics = vanishing()[case]
-    numbers = None if statistics is None else statistics.tolist()
+def test_ggml_alone_aborts_on_large_statistics():
+    # Why we scale them: should this fail with a newer ggml, that can go.
     code = (
         "import numpy as np; from quantdrift.quantizers import ggml;"
-        f" weight = np.array({weight.tolist()}, np.float32);"
-        f" s = {numbers}; s = None if s is None else np.array(s, np.float32);"
-        " ggml.quantize(weight, 21, 110, s)"
+        " weight = np.random.default_rng(0).normal(size=(1, 256)).astype(np.float32);"
+        " ggml.quantize(weight, 21, 110, np.full(256, 2.0**120, np.float32))"
     )
     environment = {**os.environ, "GGML_NO_BACKTRACE": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     job = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
-    assert job.returncode < 0, job.stderr
+    assert job.returncode < 0
+    assert b"GGML_ASSERT" in job.stderr
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_statistics_of_any_range_give_finite_weights(name):
+    rng = np.random.default_rng(0)
+    weight = gaussian(4, 512)
+    weight[:, :256] *= 1e-20
+    for statistics in (
+        np.exp(rng.uniform(-80, 80, 512)),
+        np.where(rng.uniform(size=512) < 0.02, 1.0, 0.0),
+        np.repeat([0.0, 1.0, 0.0, 1e-30], 128),
+    ):
+        assert np.isfinite(LlamaCpp(name)(weight, statistics).weight).all()
 
 
 def test_threads_agree():

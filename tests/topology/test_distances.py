@@ -38,8 +38,20 @@ def test_finite_symmetric_and_zero_only_on_itself(name, filtration):
         assert min(forth[distance]) >= 0
         assert forth[distance] == pytest.approx(back[distance], rel=1e-9, abs=1e-14)
         assert itself[distance] == (0, 0)
-    if name not in ("equal", "none-at-all"):
+    if name not in ("equal", "none-at-all", "zeros-among-bars"):
         assert min(value for key, (value, _) in forth.items() if key != "entropy") > 0
+
+
+def test_bars_of_length_zero_do_not_show():
+    a, b = PAIRS["random"]
+    few, many = np.zeros(3), np.zeros(30)
+    assert raw(np.r_[many, a], np.r_[few, a]) == pytest.approx(
+        dict.fromkeys(DISTANCES, 0), abs=1e-12
+    )
+    padded, plain = raw(np.r_[many, a], np.r_[few, b]), raw(a, b)
+    for name in plain.keys() - {"pfd"}:  # it compares shares: points on the diagonal dilute them
+        assert padded[name] == pytest.approx(plain[name], rel=1e-12)
+    assert padded["pfd"] < plain["pfd"]
 
 
 DEATHS = st.lists(st.floats(0, 2), max_size=10).map(lambda bars: np.sort(np.array(bars)))

@@ -68,7 +68,7 @@ def total(ledgers: Iterable[Ledger]) -> Ledger:
     return Ledger(
         entries=tuple(Entry(name, n) for name, n in bits.items()),
         n_weights=sum(ledger.n_weights for ledger in ledgers),
-        bits_claimed=sum(ledger.bits_claimed for ledger in ledgers),
+        bits_claimed=float(sum(ledger.bits_claimed for ledger in ledgers)),
     )
 
 
@@ -137,6 +137,6 @@ class Base:
         n_bits = bits * weight.size
         return Quantized(
             weight=np.array(finite_matrix(weight), order="C"),
-            ledger=Ledger((Entry("weights", n_bits),), weight.size, n_bits),
+            ledger=Ledger((Entry("weights", n_bits),), weight.size, float(n_bits)),
             type=name,
         )

@@ -191,9 +191,10 @@ class LlamaCpp:
             raise ValueError(
                 f"{plan.type.name} overflows on these weights: a scale is beyond float16"
             )
+        bits_claimed = float(TYPES[self.type].nominal_bits * weight.size)
         return Quantized(
             weight=flat[: weight.size].reshape(weight.shape),
-            ledger=Ledger(plan.entries, weight.size, TYPES[self.type].nominal_bits * weight.size),
+            ledger=Ledger(plan.entries, weight.size, bits_claimed),
             type=plan.type.name,
         )
 
@@ -235,8 +236,6 @@ def _pack(
     importance = None
     if statistics is not None:
         importance = np.resize(_importance(statistics, cols), plan.row_length)  # repeats it
-    if plan.type.name == "iq3_s":
-        matrix = _without_vanishing(matrix, importance)
     return ggml.quantize(matrix, plan.type.ggml_id, plan.row_bytes, importance), plan
 
 
@@ -247,23 +246,6 @@ def _importance(statistics: np.ndarray, cols: int) -> Float32[np.ndarray, " cols
         raise ValueError(f"statistics of shape {importance.shape} for rows of {cols} weights")
     if not is_finite(importance) or importance.min() < 0 or not importance.any():
         raise ValueError("statistics must be finite in float32, not negative, and not all zero")
-    # ggml squares sums of these in float32. A power of two keeps them in range and rounds nothing.
+    # ggml squares sums of these in float32: where they overflow, K-quants store infinite scales and
+    # IQ3_S aborts the process. A power of two brings them into range, and rounds nothing.
     return np.ldexp(importance, -np.frexp(importance.max())[1])
-
-
-def _without_vanishing(
-    matrix: Float32[np.ndarray, "rows cols"], importance: Float32[np.ndarray, " cols"] | None
-) -> Float32[np.ndarray, "rows cols"]:
-    """`matrix` with zeros for the blocks of 32 on which IQ3_S would abort the process.
-
-    `quantize_row_iq3_s_impl` looks for indices q with (Σ wxq)² > 0 and asserts that it found some.
-    As w is x², or the importance times more than |x|, there are none if w|x| squared underflows in
-    float32: then the weights are below what a float16 scale can hold, or nobody minds them.
-    """
-    blocks = matrix.reshape(len(matrix), -1, 32)
-    x = np.abs(blocks)
-    wx = x * x * (x if importance is None else importance.reshape(-1, 32))
-    vanishing = wx.max(axis=-1, keepdims=True) < 1e-22
-    if not vanishing.any():
-        return matrix
-    return np.where(vanishing, np.float32(0), blocks).reshape(matrix.shape)
