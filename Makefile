@@ -18,7 +18,7 @@ demo: .venv/runtime.done
 	@echo "The page is at results/demo/report.html"
 
 test: .venv/dev.done
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: .venv/dev.done
 	$(BIN)/ruff check .

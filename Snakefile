@@ -1,5 +1,6 @@
 """quantdrift: models x schemes x blocks x projections, from checkpoints to a page."""
 
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/models.smk"
 include: "workflow/rules/topology.smk"

@@ -1,6 +1,6 @@
 """H0 by Prim beside ripser, and the seven distances beside persim and gudhi.
 
-    PYTHONPATH=src python benchmarks/topology.py [--weights model.safetensors]
+    PYTHONPATH=src python benchmarks/topology.py [--weights model.safetensors ...]
 
 Everything runs on one thread, in the same run, in interleaved repeats: the ratios are what counts.
 Rows are Gaussian and, with `--weights`, the query matrices of a Llama-like checkpoint stacked in
@@ -51,14 +51,17 @@ def gaussian_rows(n: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal((n, 576))
 
 
-def query_rows(n: int, path: Path) -> np.ndarray:
-    """The first n rows of the stacked query matrices of a checkpoint."""
-    with safe_open(path, framework="numpy") as checkpoint:
-        found = [match for name in checkpoint.keys() if (match := QUERY.fullmatch(name))]  # noqa: SIM118
-        names = [m[0] for m in sorted(found, key=lambda match: int(match[1]))]
-        rows = np.concatenate([checkpoint.get_tensor(name) for name in names])
+def query_rows(n: int, paths: list[Path]) -> np.ndarray:
+    """The first n rows of a checkpoint's query matrices, stacked in the order of the blocks."""
+    blocks: dict[int, np.ndarray] = {}
+    for path in paths:
+        with safe_open(path, framework="numpy") as checkpoint:
+            for name in checkpoint.keys():  # noqa: SIM118
+                if match := QUERY.fullmatch(name):
+                    blocks[int(match[1])] = checkpoint.get_tensor(name)
+    rows = np.concatenate([blocks[block] for block in sorted(blocks)])
     if len(rows) < n:
-        raise ValueError(f"{path} has {len(rows)} query rows, {n} are asked for")
+        raise ValueError(f"there are {len(rows)} query rows, {n} are asked for")
     return rows[:n]
 
 
@@ -84,10 +87,10 @@ def high_water_bytes() -> int:
     return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024  # pyright: ignore[reportOptionalSubscript]
 
 
-def peak_bytes(rows: str, n: int, stage: str, weights: Path | None) -> int:
+def peak_bytes(rows: str, n: int, stage: str, weights: list[Path]) -> int:
     """Peak memory of distances and stage, in a process of its own."""
     command = [sys.executable, __file__, "--peak", rows, str(n), stage]
-    command += ["--weights", str(weights)] if weights else []
+    command += ["--weights", *map(str, weights)] if weights else []
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
@@ -98,10 +101,11 @@ def own_peak_bytes(cloud: np.ndarray, stage: str) -> int:
     return high_water_bytes() - before
 
 
-def h0_row(name: str, n: int, cloud: np.ndarray, repeats: int, weights: Path | None) -> dict:
+def h0_row(name: str, n: int, cloud: np.ndarray, repeats: int, weights: list[Path]) -> dict:
     D = cosine_distances(cloud)
     single = cosine_distances(cloud, precision="float32")
-    deaths_of_distances(D), deaths_of_distances(single)  # compiles
+    for compiled in (D, single):
+        deaths_of_distances(compiled)
     calls: dict[str, Callable[[], object]] = {
         stage: (lambda run=run: run(D)) for stage, run in STAGES.items()
     }
@@ -145,7 +149,7 @@ def others(a: np.ndarray, b: np.ndarray, upper: float) -> dict[str, dict[str, Ca
     points = 1000
     step = upper / (points - 1)
 
-    def difference(representation) -> float:
+    def difference(representation: Callable[[np.ndarray], np.ndarray]) -> float:
         return float(np.linalg.norm(representation(A) - representation(B)))
 
     def images() -> float:
@@ -158,7 +162,7 @@ def others(a: np.ndarray, b: np.ndarray, upper: float) -> dict[str, dict[str, Ca
             weight_params={"low": 0.0, "high": 1.0, "start": 0.0, "end": upper},
             kernel_params={"sigma": GRIDS.image_sigma**2 * np.eye(2)},
         )
-        return float(np.linalg.norm(imager.transform(A) - imager.transform(B)))
+        return difference(lambda points: np.asarray(imager.transform(points)))
 
     betti = BettiCurve(resolution=points, sample_range=[0, upper])
     landscape = Landscape(num_landscapes=len(a), resolution=points, sample_range=[0, upper])
@@ -212,8 +216,10 @@ def rounded(rows: np.ndarray) -> np.ndarray:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--weights", type=Path, help="a .safetensors checkpoint with q_proj")
+    parser = argparse.ArgumentParser(description="Time H0 and the seven distances.")
+    parser.add_argument(
+        "--weights", type=Path, nargs="+", default=[], help="safetensors files of a checkpoint"
+    )
     parser.add_argument("--sizes", type=int, nargs="+", default=[576, 1024, 2048, 4096])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")

@@ -1,7 +1,7 @@
 """Unlock the working directory after a crash, unless a living process still holds the run.
 
-A run that was killed leaves Snakemake's lock behind, and may leave jobs that go on alone. They write
-whole files or none, so they do no harm; they are waited for, so that no work is done twice.
+A run that was killed leaves Snakemake's lock behind, and may leave jobs that go on alone. They
+write whole files or none, so they do no harm; they are waited for, so that no work is done twice.
 """
 
 import os

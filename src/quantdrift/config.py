@@ -194,7 +194,9 @@ def load(directory: Path, snakemake_config: dict[str, Any]) -> Study:
             for entry in members(directory, "scheme")
         }
     schemes = [_scheme(str(entry), families) for entry in scheme_ids]
-    study = _parse(Study, {"name": name, "models": models, "schemes": schemes} | raw, f"study {name}")
+    study = _parse(
+        Study, {"name": name, "models": models, "schemes": schemes} | raw, f"study {name}"
+    )
     _check(study)
     return study
 

@@ -67,7 +67,13 @@ def levels():
 def model_facts():
     """What the page says about each model."""
     return [
-        [model.id, model.label, model.license, model.regauge_seed, describe(model.source)]
+        [
+            model.id,
+            model.label,
+            model.license,
+            model.regauge_seed,
+            describe(model.source),
+        ]
         for model in STUDY.models
     ]
 
@@ -94,6 +100,18 @@ def shards(kind, schemes, preset=None, with_roles=STUDY.roles):
         for role in with_roles
         for blocks in slices_of(model)
     ]
+
+
+def source_files(wildcards):
+    """A local checkpoint's own files, so that changing them remakes its weights."""
+    source = STUDY.model(wildcards.model).source
+    if source.kind != "local":
+        return []
+    path = Path(source.path)
+    if path.is_file():
+        return [str(path)]
+    patterns = ("config.json", "*.safetensors", "pytorch_model*.bin")
+    return sorted(str(file) for pattern in patterns for file in path.glob(pattern))
 
 
 SCHEMES = [scheme.id for scheme in STUDY.schemes]

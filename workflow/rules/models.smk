@@ -1,18 +1,6 @@
 """Checkpoints: obtained once, then one directory of safetensors and a manifest a model."""
 
 
-def source_files(wildcards):
-    """A local checkpoint's own files, so that changing them remakes its weights."""
-    source = STUDY.model(wildcards.model).source
-    if source.kind != "local":
-        return []
-    path = Path(source.path)
-    if path.is_file():
-        return [str(path)]
-    patterns = ("config.json", "*.safetensors", "pytorch_model*.bin")
-    return sorted(str(file) for pattern in patterns for file in path.glob(pattern))
-
-
 rule checkpoint:
     input:
         source_files,
@@ -22,16 +10,16 @@ rule checkpoint:
         f"{LOGS}/checkpoint/{{model}}.log",
     benchmark:
         f"{BENCHMARKS}/checkpoint/{{model}}.tsv"
-    params:
-        source=lambda w: vars(STUDY.model(w.model).source),
-        downloads=STUDY.downloads,
-        code=digest("checkpoint.py"),
+    conda:
+        ENVIRONMENT
     threads: 1
     resources:
         mem_mb=2000,
         runtime=240,
-    conda:
-        ENVIRONMENT
+    params:
+        source=lambda w: vars(STUDY.model(w.model).source),
+        downloads=STUDY.downloads,
+        code=digest("checkpoint.py"),
     message:
         "Obtaining the checkpoint of {wildcards.model}"
     script:
@@ -48,15 +36,15 @@ rule weights:
         f"{LOGS}/weights/{{model}}.log",
     benchmark:
         f"{BENCHMARKS}/weights/{{model}}.tsv"
-    params:
-        regauge_seed=lambda w: STUDY.model(w.model).regauge_seed,
-        code=digest("weights.py"),
+    conda:
+        ENVIRONMENT
     threads: 1
     resources:
         mem_mb=8000,
         runtime=120,
-    conda:
-        ENVIRONMENT
+    params:
+        regauge_seed=lambda w: STUDY.model(w.model).regauge_seed,
+        code=digest("weights.py"),
     message:
         "Preparing the weights of {wildcards.model}"
     script:

@@ -10,16 +10,16 @@ rule table:
         f"{LOGS}/table/{STUDY.name}/{{kind}}.log",
     benchmark:
         f"{BENCHMARKS}/table/{STUDY.name}/{{kind}}.tsv"
-    params:
-        code=digest("table.py"),
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=30,
     wildcard_constraints:
         kind="|".join(SHARDS_OF),
     conda:
         ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        code=digest("table.py"),
     message:
         "Table {wildcards.kind}"
     script:

@@ -15,15 +15,15 @@ rule weight_error:
         f"{LOGS}/weight_error/{MEASURED}.log",
     benchmark:
         f"{BENCHMARKS}/weight_error/{MEASURED}.tsv"
-    params:
-        type=type_of,
-        code=digest("weight_error.py"),
+    conda:
+        ENVIRONMENT
     threads: 1
     resources:
         mem_mb=4000,
         runtime=120,
-    conda:
-        ENVIRONMENT
+    params:
+        type=type_of,
+        code=digest("weight_error.py"),
     message:
         "Weight error: {wildcards.role} of {wildcards.model} under {wildcards.scheme}"
     script:
@@ -40,6 +40,12 @@ rule diagrams:
         f"{LOGS}/diagrams/{TOPOLOGICAL}.log",
     benchmark:
         f"{BENCHMARKS}/diagrams/{TOPOLOGICAL}.tsv"
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=240,
     params:
         type=type_of,
         points=TOPOLOGY.points,
@@ -49,12 +55,6 @@ rule diagrams:
         sample_seed=TOPOLOGY.sample_seed,
         stage=STAGE,
         code=digest("diagrams.py"),
-    threads: 1
-    resources:
-        mem_mb=8000,
-        runtime=240,
-    conda:
-        ENVIRONMENT
     message:
         "Diagrams: {wildcards.role} of {wildcards.model} under {wildcards.scheme}"
     script:
@@ -71,17 +71,17 @@ rule distances:
         f"{LOGS}/distances/{TOPOLOGICAL}.log",
     benchmark:
         f"{BENCHMARKS}/distances/{TOPOLOGICAL}.tsv"
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=120,
     params:
         threshold=TOPOLOGY.threshold,
         filtrations=TOPOLOGY.filtrations,
         grids=TOPOLOGY.grids,
         code=digest("distances.py"),
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=120,
-    conda:
-        ENVIRONMENT
     message:
         "Distances: {wildcards.role} of {wildcards.model} under {wildcards.scheme}"
     script:
@@ -98,6 +98,12 @@ rule gauge_drift:
         f"{LOGS}/gauge_drift/{TOPOLOGICAL}.log",
     benchmark:
         f"{BENCHMARKS}/gauge_drift/{TOPOLOGICAL}.tsv"
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=240,
     params:
         type=type_of,
         seeds=STUDY.gauge.seeds,
@@ -111,12 +117,6 @@ rule gauge_drift:
         sample_seed=TOPOLOGY.sample_seed,
         stage=STAGE,
         code=digest("gauge_drift.py"),
-    threads: 1
-    resources:
-        mem_mb=8000,
-        runtime=240,
-    conda:
-        ENVIRONMENT
     message:
         "Drift over gauges: {wildcards.role} of {wildcards.model} under {wildcards.scheme}"
     script:

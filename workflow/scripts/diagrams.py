@@ -13,7 +13,7 @@ from quantdrift.tables.io import provenance, write
 from quantdrift.tables.shard import Shard
 from quantdrift.tables.stage import Stage
 from quantdrift.tables.topology import DIAGRAMS
-from quantdrift.topology.diagrams import clouds, h0_deaths, sample_rows
+from quantdrift.topology.diagrams import Precision, clouds, h0_deaths, sample_rows
 
 
 def measure(
@@ -22,7 +22,7 @@ def measure(
     points: str,
     head_dim: int,
     backend: str,
-    precision: str,
+    precision: Precision,
     max_points: int,
     sample_seed: int,
 ) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from quantdrift.tables.io import provenance, write
 from quantdrift.tables.shard import Shard
 from quantdrift.tables.stage import Stage
 from quantdrift.tables.topology import GAUGE_DRIFT
-from quantdrift.topology.diagrams import censor, h0_deaths, sample_rows
+from quantdrift.topology.diagrams import Filtration, Precision, censor, h0_deaths, sample_rows
 from quantdrift.topology.sliced import sliced_wasserstein
 
 
@@ -22,11 +22,11 @@ def measure(
     weight: np.ndarray,
     quantize: Quantizer,
     *,
-    precision: str,
+    precision: Precision,
     max_points: int,
     sample_seed: int,
     threshold: float,
-    filtrations: list[str],
+    filtrations: list[Filtration],
     directions: int,
 ) -> Iterator[dict[str, Any]]:
     kept = sample_rows(weight, max_points, np.random.default_rng([sample_seed, 0]))

@@ -6,7 +6,7 @@ function without the lattice. The scalings, for block b:
 
     attention norm / a,   columns of q, k, v   * a        (one scale per residual channel)
     mlp norm       / m,   columns of gate, up  * m
-    rows of v      * s,   columns of o         / s        (shared by the heads that read a v channel)
+    rows of v      * s,   columns of o         / s        (once for all heads that read v)
     rows of up     * t,   columns of down      / t
 
 The residual stream itself is untouched, so what is measured on it is free of the gauge. Tied
@@ -16,7 +16,7 @@ embeddings keep their lattice. Gauges form a group: from seed i to seed j is aga
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Float32
+from jaxtyping import Float
 
 from .layouts import Geometry
 
@@ -45,12 +45,13 @@ class Gauge:
 
 
 def regauge(
-    tensor: Float32[np.ndarray, "..."], part: str, block: int | None, old: Gauge, new: Gauge
-) -> Float32[np.ndarray, "..."]:
-    """A tensor of gauge `old`, moved to gauge `new`; parts that no gauge touches come back as they are.
+    tensor: Float[np.ndarray, "*shape"], part: str, block: int | None, old: Gauge, new: Gauge
+) -> Float[np.ndarray, "*shape"]:
+    """A tensor of gauge `old` in gauge `new`; what no gauge touches comes back as it is.
 
     Args:
-        tensor: (rows, columns) of a matrix, or (channels,) of a norm or bias.
+        tensor: (rows, columns) of a matrix, or (channels,) of a norm or bias; float32 or float64,
+            which comes back (half precision would round away what the gauge is for).
         part: a role, `attention_norm`, `mlp_norm` or a bias (`v_bias`), as in the layout.
         block: the block it belongs to; None outside the blocks.
         old: the gauge the tensor is in.
@@ -86,4 +87,4 @@ def regauge(
             scaled = tensor / change("t")
         case _:
             return tensor
-    return scaled.astype(np.float32)
+    return scaled.astype(tensor.dtype)

@@ -1,4 +1,4 @@
-"""Read a GGUF file as if it were a Hugging Face checkpoint: float32 tensors, their names, a config."""
+"""Read a GGUF file as if it were a Hugging Face checkpoint: float32 tensors, names, a config."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,8 @@ import numpy as np
 
 from .layouts import Layout, Place, layout_of_gguf, unpermute_heads
 
-_FLOATS = ("F64", "F32", "F16", "BF16")
+_FLOATS = ("F32", "F16", "BF16")
+_ADVICE = "use the Hugging Face checkpoint instead"
 
 
 @dataclass(frozen=True)
@@ -31,34 +32,48 @@ class GgufSource:
 
     Raises:
         UnsupportedArchitectureError: no layout knows the architecture, or a tensor of it.
-        ValueError: the file is no GGUF file, or is cut short.
+        ValueError: the file is no GGUF file, is cut short or one part of several, lacks metadata,
+            or asks for something that a config cannot say.
     """
 
     def __init__(self, path: Path) -> None:
         try:
             self.reader = gguf.GGUFReader(path)
-        except (ValueError, IndexError, OSError) as error:
+        except (ValueError, IndexError, KeyError, OSError) as error:
             raise ValueError(f"{path} cannot be read as GGUF ({error}); fetch it again.") from error
         self.path = path
-        self.layout: Layout = layout_of_gguf(str(self._field("general.architecture")))
+        if (parts := int(self._field("split.count", 1))) > 1:
+            raise ValueError(
+                f"{path} is one of {parts} parts; merge them by `llama-gguf-split --merge` and give "
+                "the merged file."
+            )
+        self.layout: Layout = layout_of_gguf(str(self._needed("general.architecture")))
         self.config = self._config()
 
     def tensors(self) -> Iterator[SourceTensor]:
-        """All tensors, dequantized, in the order of the file."""
+        """All tensors, dequantized, block by block; those outside the blocks come first."""
         heads = {
             "q": self.config["num_attention_heads"],
             "k": self.config["num_key_value_heads"],
         }
-        for tensor in self.reader.tensors:
-            place = self.layout.gguf_place(tensor.name)
-            if place is None:
-                continue
-            values = gguf.dequantize(tensor.data, tensor.tensor_type)
-            # GGUF lists dimensions fastest first.
-            values = values.reshape(tuple(int(n) for n in reversed(tensor.shape)))
-            values = np.asarray(values, dtype=np.float32)
-            if self.layout.gguf_permuted and place.part.removesuffix("_bias") in heads:
-                values = unpermute_heads(values, heads[place.part.removesuffix("_bias")])
+        placed = [
+            (place, tensor)
+            for tensor in self.reader.tensors
+            if (place := self.layout.gguf_place(tensor.name)) is not None
+        ]
+        for place, tensor in sorted(placed, key=lambda pair: pair[0].order):
+            try:
+                values = gguf.dequantize(tensor.data, tensor.tensor_type)
+                # GGUF lists dimensions fastest first.
+                values = values.reshape(tuple(int(n) for n in reversed(tensor.shape)))
+                values = np.asarray(values, dtype=np.float32)
+                if self.layout.gguf_permuted and place.part in heads:
+                    values = unpermute_heads(values, heads[place.part])
+            except (ValueError, NotImplementedError) as error:
+                raise ValueError(
+                    f"{self.path}: {tensor.name} of type {tensor.tensor_type.name} and dimensions "
+                    f"{tensor.shape.tolist()} cannot be read ({error}); {_ADVICE}."
+                ) from error
             yield SourceTensor(
                 self.layout.tensor(place.part, place.block),
                 place,
@@ -70,27 +85,36 @@ class GgufSource:
         field = self.reader.fields.get(key)
         if field is None:
             return default
-        return field.contents()
+        value = field.contents()
+        if isinstance(value, list) and len(set(value)) == 1:  # the same for all blocks
+            return value[0]
+        if isinstance(value, list):
+            raise ValueError(f"{self.path}: {key} differs between blocks; {_ADVICE}.")
+        return value
+
+    def _needed(self, key: str) -> Any:
+        value = self._field(key)
+        if value is None:
+            raise ValueError(f"{self.path} lacks the metadata {key}.")
+        return value
 
     def _config(self) -> dict[str, Any]:
         """A Hugging Face config from the file's metadata."""
         architecture = self.layout.gguf_architecture
 
         def needed(key: str) -> Any:
-            value = self._field(f"{architecture}.{key}")
-            if value is None:
-                raise ValueError(f"{self.path} lacks the metadata {architecture}.{key}.")
-            return value
+            return self._needed(f"{architecture}.{key}")
 
         shapes = {t.name: [int(n) for n in reversed(t.shape)] for t in self.reader.tensors}
         if "token_embd.weight" not in shapes:
-            raise ValueError(f"{self.path} has no token_embd.weight; is it one part of a split file?")
+            raise ValueError(f"{self.path} has no token_embd.weight, so it holds no whole model.")
         heads, hidden = int(needed("attention.head_count")), int(needed("embedding_length"))
         head_dim = int(self._field(f"{architecture}.attention.key_length", hidden // heads))
-        rope: dict[str, Any] = {
+        rope = {
             "rope_type": "default",
             "rope_theta": float(self._field(f"{architecture}.rope.freq_base", 10000.0)),
         }
+        self._refuse_other_ropes(architecture, head_dim)
         rope |= self._rope_scaling(head_dim, rope["rope_theta"])
         model_type = self.layout.model_types[0]
         config = {
@@ -107,18 +131,33 @@ class GgufSource:
             ),
             "head_dim": head_dim,
             "hidden_act": "silu",
-            "rms_norm_eps": float(np.float32(needed("attention.layer_norm_rms_epsilon"))),
+            "rms_norm_eps": float(needed("attention.layer_norm_rms_epsilon")),
             "max_position_embeddings": int(needed("context_length")),
             "rope_theta": rope["rope_theta"],
             "rope_parameters": rope,
             "vocab_size": shapes["token_embd.weight"][0],
             "tie_word_embeddings": "output.weight" not in shapes,
-            "torch_dtype": "float32",
+            "dtype": "float32",
         }
         for name in ("bos", "eos"):
             if (token := self._field(f"tokenizer.ggml.{name}_token_id")) is not None:
                 config[f"{name}_token_id"] = int(token)
         return config
+
+    def _refuse_other_ropes(self, architecture: str, head_dim: int) -> None:
+        """Rotary embeddings that would be read as plain ones, and so as another model."""
+        scaling = self._field(f"{architecture}.rope.scaling.type", "none")
+        if scaling != "none" or self._field(f"{architecture}.rope.scale_linear", 1.0) != 1.0:
+            raise ValueError(
+                f"{self.path} scales its rotary embedding ({architecture}.rope.scaling.type is "
+                f"{scaling!r}), which is not supported in GGUF; {_ADVICE}."
+            )
+        rotated = int(self._field(f"{architecture}.rope.dimension_count", head_dim))
+        if rotated != head_dim:
+            raise ValueError(
+                f"{self.path} rotates {rotated} of the {head_dim} channels of a head "
+                f"({architecture}.rope.dimension_count), which is not supported; {_ADVICE}."
+            )
 
     def _rope_scaling(self, head_dim: int, theta: float) -> dict[str, Any]:
         """Llama 3.1's scaling, which GGUF stores as one factor a frequency (rope_freqs.weight).
@@ -134,10 +173,10 @@ class GgufSource:
         wavelengths = 2 * np.pi * theta ** (np.arange(0, head_dim, 2) / head_dim)
         smooth = np.clip((positions / wavelengths - low) / (high - low), 0, 1)
         expected = 1 / ((1 - smooth) / factor + smooth)
-        if factors.shape != expected.shape or not np.allclose(factors, expected, rtol=1e-3):
+        if factors.shape != expected.shape or not np.allclose(factors, expected, rtol=1e-5):
             raise ValueError(
                 f"{self.path}: rope_freqs.weight is not the scaling of Llama 3.1 (low 1, high 4, "
-                "8192 positions), the only one known here; use the Hugging Face checkpoint instead."
+                f"8192 positions), the only one known here; {_ADVICE}."
             )
         return {
             "rope_type": "llama3",

@@ -4,6 +4,8 @@ Neither torch nor gguf is imported here; a GGUF's metadata is read only as far a
 """
 
 import json
+import os
+import re
 import struct
 from pathlib import Path
 from typing import BinaryIO
@@ -23,44 +25,63 @@ def count_blocks(path: Path) -> int:
 
 
 def _blocks_of_directory(path: Path) -> int:
-    config = json.loads((path / "config.json").read_text())
-    config = config.get("text_config", config)
+    file = path / "config.json"
     try:
-        return int(config["num_hidden_layers"])
+        config = json.loads(file.read_text())
+        return int(config.get("text_config", config)["num_hidden_layers"])
     except KeyError:
-        raise ValueError(f"{path}/config.json has no num_hidden_layers.") from None
+        raise ValueError(f"{file} has no num_hidden_layers.") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{file} cannot be read ({error}).") from error
 
 
 def _blocks_of_gguf(path: Path) -> int:
     with path.open("rb") as stream:
         if stream.read(4) != b"GGUF":
             raise ValueError(f"{path} is no GGUF file.")
-        _version, _tensors, n_fields = struct.unpack("<IQQ", stream.read(20))
-        for _ in range(n_fields):
-            key = _string(stream)
-            (kind,) = struct.unpack("<I", stream.read(4))
-            if key.endswith(b".block_count") and kind in (4, 5, 10, 11):
-                return int.from_bytes(stream.read(_SIZES[kind]), "little")
-            _skip(stream, kind, path)
-    raise ValueError(f"{path} has no block_count in its metadata.")
+        try:
+            blocks = _block_count(stream)
+        except (struct.error, ValueError) as error:
+            raise ValueError(f"{path} cannot be read as GGUF ({error}); fetch it again.") from error
+    if blocks is None:
+        raise ValueError(f"{path} has no block_count in its metadata.")
+    return blocks
 
 
-def _string(stream: BinaryIO) -> bytes:
+def _block_count(stream: BinaryIO) -> int | None:
+    version, _tensors, n_fields = struct.unpack("<IQQ", stream.read(20))
+    if version not in (2, 3):
+        raise ValueError(f"version {version}, where 2 and 3 are known")
+    for _ in range(n_fields):
+        key = stream.read(_length(stream))
+        (kind,) = struct.unpack("<I", stream.read(4))
+        if re.fullmatch(rb"[^.]+\.block_count", key) and kind in (4, 5, 10, 11):
+            size = _SIZES[kind]
+            (blocks,) = struct.unpack("<I" if size == 4 else "<Q", stream.read(size))
+            return blocks
+        _skip(stream, kind)
+    return None
+
+
+def _length(stream: BinaryIO) -> int:
+    """The length that stands before a string; no file holds a string longer than itself."""
     (length,) = struct.unpack("<Q", stream.read(8))
-    return stream.read(length)
+    if length > os.fstat(stream.fileno()).st_size:
+        raise ValueError(f"a string of {length} bytes")
+    return length
 
 
-def _skip(stream: BinaryIO, kind: int, path: Path) -> None:
+def _skip(stream: BinaryIO, kind: int) -> None:
     if kind == 8:
-        _string(stream)
+        stream.seek(_length(stream), 1)
     elif kind == 9:
         inner, count = struct.unpack("<IQ", stream.read(12))
         if inner in _SIZES:
             stream.seek(_SIZES[inner] * count, 1)
         else:
             for _ in range(count):
-                _skip(stream, inner, path)
+                _skip(stream, inner)
     elif kind in _SIZES:
         stream.seek(_SIZES[kind], 1)
     else:
-        raise ValueError(f"{path} has metadata of the unknown type {kind}.")
+        raise ValueError(f"metadata of the unknown type {kind}")

@@ -1,7 +1,7 @@
-"""Where an architecture keeps its weights: roles and norms by tensor name, in Hugging Face and GGUF.
+"""Where an architecture keeps its weights: roles and norms by their names in Hugging Face and GGUF.
 
-A role names what a matrix does (`q k v o gate up down embed head`); a layout says which tensor holds
-it. What no layout knows is refused by name, with the list of what is known.
+A role names what a matrix does (`q k v o gate up down embed head`); a layout says which tensor
+holds it. What no layout knows is refused by name, with the list of what is known.
 """
 
 import re
@@ -29,6 +29,11 @@ class Place:
     def role(self) -> str | None:
         """The role, where the tensor is a weight matrix."""
         return self.part if self.part in ROLES else None
+
+    @property
+    def order(self) -> int:
+        """By which tensors are read block by block; those outside come first."""
+        return -1 if self.block is None else self.block
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,10 @@ class Layout:
         """The Hugging Face name of a part."""
         return self.parts[part][0].format(b=block)
 
+    def in_blocks(self, part: str) -> bool:
+        """Whether every block has this part; else it is there once, outside."""
+        return "{b}" in self.parts[part][0]
+
     def _place(self, tensor: str, column: int) -> Place | None:
         for part, names in self.parts.items():
             pattern = re.escape(names[column]).replace(r"\{b\}", r"(\d+)")
@@ -91,16 +100,18 @@ _LLAMA_PARTS = {
     "gate": ("model.layers.{b}.mlp.gate_proj.weight", "blk.{b}.ffn_gate.weight"),
     "up": ("model.layers.{b}.mlp.up_proj.weight", "blk.{b}.ffn_up.weight"),
     "down": ("model.layers.{b}.mlp.down_proj.weight", "blk.{b}.ffn_down.weight"),
+}
+_QWEN2_PARTS = _LLAMA_PARTS | {
     "q_bias": ("model.layers.{b}.self_attn.q_proj.bias", "blk.{b}.attn_q.bias"),
     "k_bias": ("model.layers.{b}.self_attn.k_proj.bias", "blk.{b}.attn_k.bias"),
     "v_bias": ("model.layers.{b}.self_attn.v_proj.bias", "blk.{b}.attn_v.bias"),
 }
-# Old checkpoints carry the rotary frequencies as a buffer; GGUF carries those of Llama 3.1 and later.
+# Old checkpoints carry the rotary frequencies as a buffer; GGUF has those of Llama 3.1 and later.
 _ROTARY = (r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq", r"rope_freqs\.weight")
 
 LAYOUTS = (
     Layout("llama", ("llama", "mistral"), "llama", True, _LLAMA_PARTS, _ROTARY),
-    Layout("qwen2", ("qwen2",), "qwen2", False, _LLAMA_PARTS, _ROTARY),
+    Layout("qwen2", ("qwen2",), "qwen2", False, _QWEN2_PARTS, _ROTARY),
 )
 
 
@@ -128,30 +139,49 @@ def _find(name: str, known: dict[str, Layout]) -> Layout:
 
 @dataclass(frozen=True)
 class Geometry:
-    """Sizes that shapes alone do not tell: how heads share the rows of q, k and v."""
+    """The sizes a config promises; shapes do not tell how heads share the rows of q, k and v."""
 
     blocks: int
     hidden: int
     intermediate: int
+    vocabulary: int
     heads: int
     kv_heads: int
     head_dim: int
 
     @staticmethod
     def of(config: dict[str, Any]) -> "Geometry":
-        """From a Hugging Face config; `head_dim` is hidden / heads only where it is not given."""
-        heads = int(config["num_attention_heads"])
-        return Geometry(
-            blocks=int(config["num_hidden_layers"]),
-            hidden=int(config["hidden_size"]),
-            intermediate=int(config["intermediate_size"]),
-            heads=heads,
-            kv_heads=int(config.get("num_key_value_heads") or heads),
-            head_dim=int(config.get("head_dim") or config["hidden_size"] // heads),
-        )
+        """From a Hugging Face config; `head_dim` is hidden / heads only where it is not given.
 
-    def shape(self, role: str, vocabulary: int) -> tuple[int, int]:
-        """The shape a role's matrix must have, (outputs, inputs)."""
+        Raises:
+            ValueError: the config lacks a size, or it is no positive whole number.
+        """
+
+        def size(key: str) -> int:
+            value = config.get(key)
+            if not isinstance(value, int) or value <= 0:
+                raise ValueError(f"config.json: {key} is {value!r}, not a positive whole number.")
+            return value
+
+        heads, hidden = size("num_attention_heads"), size("hidden_size")
+        given = {key for key in ("num_key_value_heads", "head_dim") if config.get(key) is not None}
+        geometry = Geometry(
+            blocks=size("num_hidden_layers"),
+            hidden=hidden,
+            intermediate=size("intermediate_size"),
+            vocabulary=size("vocab_size"),
+            heads=heads,
+            kv_heads=size("num_key_value_heads") if "num_key_value_heads" in given else heads,
+            head_dim=size("head_dim") if "head_dim" in given else hidden // heads,
+        )
+        if heads % geometry.kv_heads:
+            raise ValueError(
+                f"config.json: {heads} query heads cannot share {geometry.kv_heads} of keys and values."
+            )
+        return geometry
+
+    def shape(self, part: str) -> tuple[int, ...]:
+        """The shape a part's tensor must have, (outputs, inputs) for a matrix."""
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
         return {
             "q": (q, self.hidden),
@@ -161,9 +191,15 @@ class Geometry:
             "gate": (self.intermediate, self.hidden),
             "up": (self.intermediate, self.hidden),
             "down": (self.hidden, self.intermediate),
-            "embed": (vocabulary, self.hidden),
-            "head": (vocabulary, self.hidden),
-        }[role]
+            "embed": (self.vocabulary, self.hidden),
+            "head": (self.vocabulary, self.hidden),
+            "attention_norm": (self.hidden,),
+            "mlp_norm": (self.hidden,),
+            "final_norm": (self.hidden,),
+            "q_bias": (q,),
+            "k_bias": (kv,),
+            "v_bias": (kv,),
+        }[part]
 
 
 def permute_heads(weight: Shaped[np.ndarray, "rows ..."], heads: int) -> np.ndarray:

@@ -6,7 +6,8 @@ ourselves maps just the bytes of the tensor that is asked for.
 """
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,10 @@ _DTYPES = {
     "F16": np.dtype("<f2"),
     "BF16": np.dtype("<u2"),
 }
+
+
+_CHUNK = 1 << 22
+"""Values that are float32 at a time, where a whole tensor need not be."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +47,33 @@ class Entry:
         Raises:
             ValueError: the tensor is not stored as floating point numbers.
         """
+        return _as_float32(self._stored(), self.dtype).reshape(self.shape)
+
+    def is_finite(self) -> bool:
+        """Whether no value is NaN or infinite in float32, told a few MB at a time."""
+        return all(np.isfinite(_as_float32(c, self.dtype)).all() for c in self._chunks())
+
+    def _chunks(self) -> Iterator[np.ndarray]:
+        stored = self._stored()
+        for start in range(0, stored.size, _CHUNK):
+            yield stored[start : start + _CHUNK]
+
+    def _stored(self) -> np.ndarray:
+        """All values in a row, mapped, as NumPy can hold them."""
         if self.dtype not in _DTYPES:
             raise ValueError(
                 f"{self.file.name} stores {self.dtype}; known are {', '.join(_DTYPES)}. "
                 "A quantized checkpoint is a scheme's weights, not a base model."
             )
-        stored = self.raw().view(_DTYPES[self.dtype]).reshape(self.shape)
-        if self.dtype == "BF16":  # the upper half of a float32
-            return (stored.astype(np.uint32) << 16).view(np.float32)
+        return self.raw().view(_DTYPES[self.dtype])
+
+
+def _as_float32(stored: np.ndarray, dtype: str) -> np.ndarray:
+    if dtype == "BF16":  # the upper half of a float32
+        wide = stored.astype(np.uint32)
+        wide <<= 16
+        return wide.view(np.float32)
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
         return stored.astype(np.float32)
 
 
@@ -66,16 +90,27 @@ def entries(file: Path) -> dict[str, Entry]:
             raise ValueError(f"{file} is cut short or is no safetensors file; fetch it again.")
         try:
             header = json.loads(stream.read(length))
-        except ValueError as error:
-            raise ValueError(f"{file} has no readable safetensors header.") from error
-    header.pop("__metadata__", None)
-    found = {}
-    for name, about in header.items():
-        begin, end = about["data_offsets"]
-        if 8 + length + end > size:
+            header.pop("__metadata__", None)
+            found = {
+                name: _entry(file, 8 + length, **about) for name, about in sorted(header.items())
+            }
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ValueError(f"{file} has no readable safetensors header ({error}).") from error
+    for name, entry in found.items():
+        if entry.offset + entry.n_bytes > size:
             raise ValueError(f"{file} is cut short: {name} ends after the file; fetch it again.")
-        found[name] = Entry(file, about["dtype"], tuple(about["shape"]), 8 + length + begin, end - begin)
+        known = _DTYPES.get(entry.dtype)
+        if known is not None and entry.n_bytes != math.prod(entry.shape) * known.itemsize:
+            raise ValueError(
+                f"{file} is damaged: {name} has {entry.n_bytes} bytes, which are no "
+                f"{entry.dtype} of shape {entry.shape}."
+            )
     return found
+
+
+def _entry(file: Path, start: int, dtype: str, shape: list[int], data_offsets: list[int]) -> Entry:
+    begin, end = data_offsets
+    return Entry(file, dtype, tuple(shape), start + begin, end - begin)
 
 
 def write(file: Path, tensors: Mapping[str, np.ndarray]) -> None:

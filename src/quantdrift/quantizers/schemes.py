@@ -1,6 +1,7 @@
 """From the type a scheme gives a role to the quantizer that makes it."""
 
 from collections.abc import Callable
+from typing import cast
 
 from .ledger import DTYPES, Base, Quantized
 from .llamacpp import LlamaCpp, ShortRows
@@ -11,7 +12,7 @@ BASE_TYPE = "base"
 """The type the scheme `base` gives every role: whatever the checkpoint stores."""
 
 
-def quantizer(type_name: str, short_rows: ShortRows | None, stored: str = "f32") -> Quantizer:
+def quantizer(type_name: str, short_rows: str | None, stored: str = "f32") -> Quantizer:
     """The quantizer of one type.
 
     Args:
@@ -23,4 +24,4 @@ def quantizer(type_name: str, short_rows: ShortRows | None, stored: str = "f32")
         return Base(next(long for long, (short, _) in DTYPES.items() if short == stored))
     if short_rows is None:
         raise ValueError(f"type {type_name} needs to know what to do with short rows")
-    return LlamaCpp(type_name, short_rows)
+    return LlamaCpp(type_name, cast(ShortRows, short_rows))  # which checks it

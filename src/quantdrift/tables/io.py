@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -19,7 +20,9 @@ import pyarrow.parquet as pq
 _PROVENANCE = b"quantdrift"
 
 
-def column(name: str, kind: pa.DataType, meaning: str, *, unit: str = "", null: bool = False) -> pa.Field:
+def column(
+    name: str, kind: pa.DataType, meaning: str, *, unit: str = "", null: bool = False
+) -> pa.Field:
     """One column: nulls are refused unless `null`, and floats must be finite or null."""
     metadata = {"meaning": meaning} | ({"unit": unit} if unit else {})
     return pa.field(name, kind, nullable=null, metadata=metadata)
@@ -54,8 +57,8 @@ def from_rows(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     for row in rows:
         if row.keys() != names:
             raise TableError(
-                f"{table.kind}: a row has {sorted(row.keys() - names) or 'no'} columns too many and "
-                f"lacks {sorted(names - row.keys()) or 'none'}: {_name(table, row)}"
+                f"{table.kind}: a row has columns {sorted(row.keys() - names)} too many and "
+                f"lacks {sorted(names - row.keys())}: {_name(table, row)}"
             )
     arrays = []
     for field in table.schema:
@@ -80,7 +83,7 @@ def write(
     deterministic measures are byte-identical) goes into the file's metadata.
     """
     data = from_rows(table, rows)
-    _write(data, path, provenance)
+    write_arrow(data, path, provenance)
     return data
 
 
@@ -91,7 +94,7 @@ def read(table: Table, path: Path) -> pa.Table:
         TableError: the file's columns are not those of the table.
         FileNotFoundError: there is no such file.
     """
-    data = pq.read_table(path, partitioning=None)
+    data = pq.ParquetFile(path).read()
     if not data.schema.remove_metadata().equals(table.schema.remove_metadata()):
         raise TableError(
             f"{path} does not hold {table.kind} as this version defines it; "
@@ -112,15 +115,18 @@ def provenance(path: Path) -> dict[str, Any]:
 
 
 def merge(table: Table, shards: Iterable[Path], path: Path) -> pa.Table:
-    """All shards of one kind as one file; its provenance holds what all shards agree on."""
+    """All shards of one kind as one file; its provenance holds what all shards agree on.
+
+    Without a shard the file is an empty table.
+    """
     shards = list(shards)
-    data = pa.concat_tables([read(table, shard) for shard in shards])
+    data = pa.concat_tables([table.schema.empty_table(), *(read(table, s) for s in shards)])
     data = _sorted(table, data)
     common: dict[str, Any] | None = None
     for shard in shards:
         made = provenance(shard)
         common = made if common is None else {k: v for k, v in common.items() if made.get(k) == v}
-    _write(data, path, (common or {}) | {"shards": len(shards)})
+    write_arrow(data, path, (common or {}) | {"shards": len(shards)})
     return data
 
 
@@ -137,7 +143,8 @@ def write_bytes(content: bytes, path: Path) -> None:
     temporary.replace(path)
 
 
-def _write(data: pa.Table, path: Path, made: Mapping[str, Any]) -> None:
+def write_arrow(data: pa.Table, path: Path, made: Mapping[str, Any]) -> None:
+    """Write a table that is already checked, whole or not at all."""
     packed = json.dumps(made, sort_keys=True).encode()
     data = data.replace_schema_metadata({_PROVENANCE: packed})
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -151,14 +158,12 @@ def _check_values(table: Table, field: pa.Field, array: pa.Array, rows: list[Any
         where = pc.index(array.is_null(), value=True).as_py()
         raise TableError(f"{table.kind}.{field.name} is null in {_name(table, rows[where])}")
     flat = array.flatten() if pa.types.is_list(field.type) else array
-    if pa.types.is_floating(flat.type):
-        finite = pc.is_finite(pc.drop_null(flat))
-        if not pc.all(finite, min_count=0).as_py():
-            bad = next(row for row in rows if not _finite(row[field.name]))
-            raise TableError(
-                f"{table.kind}.{field.name} is NaN or infinite in {_name(table, bad)}; "
-                "what is undefined must be null or refused."
-            )
+    if pa.types.is_floating(flat.type) and not np.isfinite(flat.drop_null().to_numpy()).all():
+        bad = next(row for row in rows if not _finite(row[field.name]))
+        raise TableError(
+            f"{table.kind}.{field.name} is NaN or infinite in {_name(table, bad)}; "
+            "what is undefined must be null or refused."
+        )
 
 
 def _finite(value: Any) -> bool:
@@ -168,6 +173,8 @@ def _finite(value: Any) -> bool:
 
 def _sorted(table: Table, data: pa.Table) -> pa.Table:
     data = data.sort_by([(name, "ascending") for name in table.key])
+    if data.num_rows == 0:
+        return data
     groups = data.group_by(list(table.key)).aggregate([([], "count_all")])
     if groups.num_rows != data.num_rows:
         counts = groups["count_all"].to_pylist()

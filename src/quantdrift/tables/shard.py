@@ -1,4 +1,4 @@
-"""What one job measures, read from the path of its shard: the key columns that all its rows share."""
+"""What one job measures, as its shard's path says it: the key columns all its rows share."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

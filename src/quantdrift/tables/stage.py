@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from .io import Table, _write, from_rows
+from .io import Table, from_rows, write_arrow
 
 Rows = list[dict[str, Any]]
 
@@ -36,9 +36,9 @@ class Stage:
         """The rows of one piece: from the stage if they are there, else computed and staged."""
         path = self.folder / f"{piece}.parquet"
         if path.exists():
-            return pq.read_table(path, partitioning=None).to_pylist()
+            return pq.ParquetFile(path).read().to_pylist()
         data = from_rows(self.table, compute())
-        _write(data, path, {})
+        write_arrow(data, path, {})
         return data.to_pylist()
 
     def clear(self) -> None:

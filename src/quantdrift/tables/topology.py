@@ -1,4 +1,4 @@
-"""Tables of the first chapter: what was measured, weight error, diagrams, distances, gauge drift."""
+"""Tables of the first chapter: tensors, weight error and bits, diagrams, distances, gauges."""
 
 import pyarrow as pa
 

@@ -1,0 +1,77 @@
+"""kill -9 at a random moment, unlock, run again: the tables are those of an undisturbed run."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from .conftest import Study
+
+pytestmark = pytest.mark.workflow
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_killed_run_resumes_to_the_same_bytes(finished: Study, new_study, seed: int):
+    study = new_study()
+    running = subprocess.Popen(
+        study.command(),
+        cwd=study.folder,
+        env=study.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    shards = study.folder / "results/shards"
+    wanted = random.Random(seed).randint(3, 60)  # kill once so many shards stand
+    while running.poll() is None and len(list(shards.rglob("*.parquet"))) < wanted:
+        assert time.monotonic() < deadline, "the run made no progress"
+        time.sleep(0.05)
+    assert running.poll() is None, "the run ended before it could be killed"
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    blocked = study.run(check=False)
+    assert blocked.returncode != 0
+    assert "locked" in (blocked.stdout + blocked.stderr).lower()
+
+    unlocked = subprocess.run(
+        [sys.executable, "workflow/unlock.py"],
+        cwd=study.folder,
+        env=study.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "unlocking" in unlocked.stdout
+    study.run("--rerun-incomplete")
+    assert study.tables() == finished.tables()
+
+
+def test_unlock_refuses_while_a_run_is_alive(new_study):
+    study = new_study()
+    running = subprocess.Popen(
+        study.command(),
+        cwd=study.folder,
+        env=study.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "workflow/unlock.py"],
+            cwd=study.folder,
+            env=study.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert f"process {running.pid}" in done.stdout
+    finally:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
