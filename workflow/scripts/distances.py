@@ -9,8 +9,8 @@ import numpy as np
 from quantdrift import job
 from quantdrift.tables.io import provenance, read_rows, write
 from quantdrift.tables.topology import DIAGRAMS, DISTANCES
-from quantdrift.topology.diagrams import count_bars
 from quantdrift.topology.distances import Grids, all_distances
+from quantdrift.topology.filtrations import count_bars
 
 _KEY = ("model", "scheme", "short_rows", "seed", "preset", "block", "role", "part")
 

@@ -14,7 +14,8 @@ from quantdrift.tables.io import provenance, write
 from quantdrift.tables.shard import Shard
 from quantdrift.tables.stage import Stage
 from quantdrift.tables.topology import GAUGE_DRIFT
-from quantdrift.topology.diagrams import Filtration, Precision, censor, h0_deaths, sample_rows
+from quantdrift.topology.diagrams import Precision, h0_deaths, sample_rows
+from quantdrift.topology.filtrations import censor
 from quantdrift.topology.sliced import sliced_wasserstein
 
 
@@ -26,7 +27,7 @@ def measure(
     max_points: int,
     sample_seed: int,
     threshold: float,
-    filtrations: list[Filtration],
+    filtrations: list[str],
     directions: int,
 ) -> Iterator[dict[str, Any]]:
     kept = sample_rows(weight, max_points, np.random.default_rng([sample_seed, 0]))
