@@ -10,6 +10,7 @@ Prints Markdown and writes it, with the raw numbers as JSON, to `benchmarks/resu
 
 import argparse
 import json
+import os
 import re
 import statistics
 import subprocess
@@ -62,7 +63,7 @@ def query_rows(n: int, paths: list[Path]) -> np.ndarray:
     rows = np.concatenate([blocks[block] for block in sorted(blocks)])
     if len(rows) < n:
         raise ValueError(f"there are {len(rows)} query rows, {n} are asked for")
-    return rows[:n]
+    return rows[:n].copy()
 
 
 def interleaved(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
@@ -78,27 +79,32 @@ def interleaved(calls: dict[str, Callable[[], object]], repeats: int) -> dict[st
     return seconds
 
 
-def high_water_bytes() -> int:
-    """Largest resident size of this process so far.
+def status_bytes(field: str) -> int:
+    """A size that Linux keeps of this process: VmRSS now, VmHWM at most so far.
 
-    Not `ru_maxrss`: on Linux that also knows the size of the process that started this one.
+    Not `ru_maxrss`: that also knows the size of the process that started this one.
     """
-    status = Path("/proc/self/status").read_text()
-    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024  # pyright: ignore[reportOptionalSubscript]
+    found = re.search(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found, f"Linux reports no {field}"
+    return int(found[1]) * 1024
 
 
 def peak_bytes(rows: str, n: int, stage: str, weights: list[Path]) -> int:
     """Peak memory of distances and stage, in a process of its own."""
     command = [sys.executable, __file__, "--peak", rows, str(n), stage]
     command += ["--weights", *map(str, weights)] if weights else []
-    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    # glibc then hands every freed array back, instead of reusing what the weights' reading left.
+    env = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
+    result = subprocess.run(command, check=True, capture_output=True, text=True, env=env)
+    return int(result.stdout)
 
 
 def own_peak_bytes(cloud: np.ndarray, stage: str) -> int:
     STAGES[stage](cosine_distances(cloud[:50]))  # imports and compiles
-    before = high_water_bytes()
+    Path("/proc/self/clear_refs").write_text("5")  # forgets what reading the weights took
+    before = status_bytes("VmRSS")
     STAGES[stage](cosine_distances(cloud))
-    return high_water_bytes() - before
+    return status_bytes("VmHWM") - before
 
 
 def h0_row(name: str, n: int, cloud: np.ndarray, repeats: int, weights: list[Path]) -> dict:

@@ -294,6 +294,32 @@ def test_ledger_counts_every_stored_bit(name, short_rows):
         assert ledger.bpw_full >= ledger.bpw_claimed
 
 
+# Bytes of the fields of `block_*` in ggml's ggml-common.h, by what they hold. Where one field packs
+# the scales and minima of 8 or 16 sub-blocks, they share it evenly.
+STRUCTS = {
+    "q8_0": {"indices": 32, "scales": 2},  # qs; d
+    "q6_k": {"indices": 128 + 64, "scales": 16, "super_scales": 2},  # ql, qh; scales; d
+    "q5_0": {"indices": 4 + 16, "scales": 2},  # qh, qs; d
+    "q5_1": {"indices": 4 + 16, "scales": 2, "minima": 2},  # qh, qs; d; m
+    "q5_k": {"indices": 32 + 128, "scales": 6, "minima": 6, "super_scales": 2, "super_minima": 2},
+    "q4_0": {"indices": 16, "scales": 2},
+    "q4_1": {"indices": 16, "scales": 2, "minima": 2},
+    "q4_k": {"indices": 128, "scales": 6, "minima": 6, "super_scales": 2, "super_minima": 2},
+    "q3_k": {"indices": 32 + 64, "scales": 12, "super_scales": 2},  # hmask, qs; scales; d
+    "q2_k": {"indices": 64, "scales": 8, "minima": 8, "super_scales": 2, "super_minima": 2},
+    "iq4_nl": {"indices": 16, "scales": 2},
+    "iq4_xs": {"indices": 128, "scales": 2 + 4, "super_scales": 2},  # qs; scales_h, scales_l; d
+    "iq3_s": {"indices": 64 + 8 + 32, "scales": 4, "super_scales": 2},  # qs, qh, signs; scales; d
+}
+
+
+def test_items_are_the_fields_of_the_blocks():
+    items = {
+        name: {part.name: part.bits / 8 for part in type_.parts} for name, type_ in TYPES.items()
+    }
+    assert items == STRUCTS
+
+
 def test_nominal_bits_are_in_the_name():
     assert {name: type_.nominal_bits for name, type_ in TYPES.items()} == {
         name: int(name.removeprefix("i")[1]) for name in ALL

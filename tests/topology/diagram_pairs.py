@@ -31,6 +31,7 @@ def clouds() -> dict[str, np.ndarray]:
         "duplicates": np.repeat(np.sign(gaussian), 3, axis=0)[:100],
         "zero-rows": np.where(np.arange(90)[:, None] % 9 == 0, 0, gaussian),
         "orthogonal": np.eye(17),
+        "at-distance-0": np.repeat(np.eye(9), 3, axis=0),
         "two-points": gaussian[:2],
         "more-dimensions": rng.standard_normal((10, 300)),
     }

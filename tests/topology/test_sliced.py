@@ -106,9 +106,10 @@ def test_tree_sliced_stands_between_its_bounds(pair):
     assert distance <= 2 * depth * plain + spread
 
 
-def test_seed_and_slices_matter_little(pair):
-    a, b = pair
-    options = {"upper": UPPER, "depth": 10}
-    one, two = (tree_sliced_wasserstein(a, b, slices=200, seed=seed, **options) for seed in (0, 1))
-    assert one == pytest.approx(two, rel=0.5)
-    assert one == tree_sliced_wasserstein(a, b, slices=200, seed=0, **options)
+def test_another_seed_changes_little():
+    a, b = PAIRS["weights-clip"]
+    options = {"upper": UPPER, "slices": 400, "depth": 10}
+    values = [tree_sliced_wasserstein(a, b, seed=seed, **options) for seed in range(5)]
+    assert np.std(values) < 0.05 * np.mean(values)
+    assert np.std(values) > 0  # the seed does reach the trees
+    assert values[0] == tree_sliced_wasserstein(a, b, seed=0, **options)

@@ -32,8 +32,8 @@ class GgufSource:
 
     Raises:
         UnsupportedArchitectureError: no layout knows the architecture, or a tensor of it.
-        ValueError: the file is no GGUF file, is cut short or one part of several, lacks metadata,
-            or asks for something that a config cannot say.
+        ValueError: the file is no GGUF file, is cut short, is one part of many, lacks metadata,
+            or has a rotary embedding that is not known here.
     """
 
     def __init__(self, path: Path) -> None:

@@ -76,7 +76,9 @@ def _skip(stream: BinaryIO, kind: int) -> None:
         stream.seek(_length(stream), 1)
     elif kind == 9:
         inner, count = struct.unpack("<IQ", stream.read(12))
-        if inner in _SIZES:
+        if inner == 8:
+            _skip_strings(stream, count)
+        elif inner in _SIZES:
             stream.seek(_SIZES[inner] * count, 1)
         else:
             for _ in range(count):
@@ -85,3 +87,14 @@ def _skip(stream: BinaryIO, kind: int) -> None:
         stream.seek(_SIZES[kind], 1)
     else:
         raise ValueError(f"metadata of the unknown type {kind}")
+
+
+def _skip_strings(stream: BinaryIO, count: int) -> None:
+    """A vocabulary: a tight loop, since there are a hundred thousand of them and more."""
+    read, unpack = stream.read, struct.Struct("<Q").unpack
+    size = os.fstat(stream.fileno()).st_size
+    for _ in range(count):
+        (length,) = unpack(read(8))
+        if length > size:
+            raise ValueError(f"a string of {length} bytes")
+        read(length)

@@ -176,7 +176,7 @@ class Geometry:
         )
         if heads % geometry.kv_heads:
             raise ValueError(
-                f"config.json: {heads} query heads cannot share {geometry.kv_heads} of keys and values."
+                f"config.json: {heads} query heads cannot share {geometry.kv_heads} key heads."
             )
         return geometry
 

@@ -73,7 +73,8 @@ def _as_float32(stored: np.ndarray, dtype: str) -> np.ndarray:
         wide = stored.astype(np.uint32)
         wide <<= 16
         return wide.view(np.float32)
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite
+    # What float32 cannot hold becomes infinite, and a NaN stays one.
+    with np.errstate(over="ignore", invalid="ignore"):
         return stored.astype(np.float32)
 
 

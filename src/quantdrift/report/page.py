@@ -1,0 +1,201 @@
+"""The page of a study: the answer, the evidence chapter by chapter, and how it was made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from . import findings
+from .answer import Point, answer, headline, number, percent
+from .caveats import caveats
+from .checks import Check, claims
+from .figure import render
+from .made import HtmlTable, facts, model_table, timing_table
+from .names import Names, listed, role_label
+
+VERDICT_SIGNS = {"quiet": "○", "moves": "◐", "reshapes": "●"}
+
+
+@dataclass(frozen=True)
+class Results:
+    """All that a page is made of; tables as `tables.io.read` gives them."""
+
+    study: str
+    names: Names
+    threshold: float
+    short_rows: str
+    drift: pd.DataFrame
+    errors: pd.DataFrame
+    blocks: pd.DataFrame
+    gauge: pd.DataFrame
+    timings: pd.DataFrame
+    figures: list[dict[str, Any]]
+    """Specifications that `figure.save` wrote, in the order they are shown."""
+    tensors: Mapping[str, pd.DataFrame]
+    made: Mapping[str, Mapping[str, Any]]
+    """Provenance of each model's tensors, of diagrams and of distances."""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One part of the evidence; later chapters of the pipeline append theirs."""
+
+    id: str
+    title: str
+    lead: str
+    figures: Sequence[dict[str, Any]] = ()
+    claims: Sequence[Check] = ()
+    tables: Sequence[HtmlTable] = ()
+    notes: Sequence[str] = field(default=())
+
+
+def page(results: Results) -> str:
+    """One HTML file that needs nothing but itself."""
+    names = results.names
+    found = findings.verdicts(results.drift, results.errors, names)
+    labels = listed(model.label for model in names.models)
+    return render(
+        "page.html.jinja",
+        study=results.study,
+        title=f"What quantization does to {labels}",
+        headline=headline(found),
+        points=answer(results.drift, results.errors, results.blocks, names, found),
+        rule=verdict_rule(),
+        glances=[glance(results, model.id, found) for model in names.models],
+        caveats=caveats(
+            results.drift,
+            results.errors,
+            results.gauge,
+            names,
+            results.threshold,
+            results.short_rows,
+        ),
+        chapters=[weights_chapter(results)],
+        models=model_table(names, results.tensors, results.made),
+        facts=facts(results.made, results.short_rows, results.gauge),
+        timings=timing_table(results.timings),
+    )
+
+
+def verdict_rule() -> list[Point]:
+    """The declared rule behind the verdicts."""
+    limit = percent(findings.NEARLY_ALONE)
+    return [
+        Point.of(
+            "Quiet",
+            f"in no matrix the average bar of the persistence diagram moves by more than {limit} "
+            "of the base's mean bar, and no projection is past its knee.",
+        ),
+        Point.of(
+            "Reshapes", f"in some projection that shift exceeds {limit} in the mean over blocks."
+        ),
+        Point.of("Moves", "anything between the two."),
+        Point.of(
+            "Knee",
+            "going from fine to coarse, the first type from which on to the coarsest the drift "
+            "(SWD) grows faster than the weight error: d log drift / d log error above 1.",
+        ),
+    ]
+
+
+def glance(results: Results, model: str, found: list[findings.Verdict]) -> HtmlTable:
+    """One line a level: bits, error, how far bars move, verdict."""
+    names = results.names
+    drift = results.drift[results.drift["model"] == model].drop_duplicates(["scheme", "role"])
+    shift = drift.set_index(["scheme", "role"])["bar_shift_mean"]
+    errors = results.errors[results.errors["model"] == model]
+    roles = list(dict.fromkeys(drift["role"]))
+    rows = []
+    for one in (verdict for verdict in found if verdict.model == model):
+        scheme = names.leading[one.level]
+        error = errors.loc[errors["scheme"] == scheme, "relative_frobenius"].max()
+        rows.append(
+            [
+                one.level,
+                f"{VERDICT_SIGNS[one.verdict]} {one.verdict}",
+                f"{one.bits:.2f}",
+                percent(float(error)),
+                *(percent(float(shift[scheme, role])) for role in roles),
+                percent(one.worst_shift),
+            ]
+        )
+    label = f" of {names.label(model)}" if len(names.models) > 1 else ""
+    return HtmlTable(
+        caption=(
+            f"Levels{label} in the paper's order: bits a weight in full, relative weight error, "
+            "and how far the average bar moves by projection (mean over blocks) and in the worst "
+            "matrix."
+        ),
+        head=["Level", "Verdict", "Bits", "Error", *map(role_label, roles), "Worst"],
+        rows=rows,
+        text_columns=(0, 1),
+        marks=[one.verdict for one in found if one.model == model],
+    )
+
+
+def weights_chapter(results: Results) -> Chapter:
+    """Chapter 1: the topology of the weights."""
+    notes = []
+    if not len(results.gauge):
+        notes.append("This study names no schemes to measure in several gauges: no figure of that.")
+    return Chapter(
+        id="weights",
+        title="Topology of the weights",
+        lead=(
+            "The rows of a weight matrix are points; their cosine distances give a persistence "
+            "diagram of connected components (H0). Drift is the distance between the diagrams "
+            "before and after quantization."
+        ),
+        figures=results.figures,
+        claims=claims(results.drift, results.errors, results.gauge, results.names),
+        tables=[drift_and_error(results)],
+        notes=notes,
+    )
+
+
+def drift_and_error(results: Results) -> HtmlTable:
+    """Everything by scheme and projection, as one table."""
+    names, drift = results.names, results.drift
+    filtrations = list(dict.fromkeys(drift["filtration"]))
+    keys = ["model", "scheme", "role", "filtration"]
+    cells = {tuple(row[key] for key in keys): row for row in drift.to_dict("records")}
+    rows = []
+    for row in names.described(results.errors).to_dict("records"):
+        key = (row["model"], row["scheme"], row["role"])
+        swd = [_mean_sd(cells[*key, name]) for name in filtrations]
+        bars = cells[*key, filtrations[0]]
+        model = [names.label(row["model"])] if len(names.models) > 1 else []
+        rows.append(
+            [
+                *model,
+                f"{row['level']} {row['variant']}",
+                role_label(row["role"]),
+                row["type"].upper(),
+                f"{number(row['bpw_claimed'], 4)} / {number(row['bpw_full'], 4)}",
+                percent(row["relative_frobenius"]),
+                number(row["mae"]),
+                f"{row['cosine']:.4f}",
+                *swd,
+                f"{bars['n_finite_base']:.0f} → {bars['n_finite']:.0f} of {bars['n_points']:.0f}",
+            ]
+        )
+    many = len(names.models) > 1
+    head = ["Scheme", "Role", "Type", "Bits named / full", "Error", "MAE", "Cosine"]
+    head += [f"SWD {name}" for name in filtrations] + ["Finite bars"]
+    return HtmlTable(
+        caption=(
+            "Weight error, bits and drift by scheme and projection. SWD: mean ± standard deviation "
+            "over blocks; finite bars at the threshold, before → after, mean over blocks."
+        ),
+        head=[*(["Model"] if many else []), *head],
+        rows=rows,
+        text_columns=(0, 1, 2, 3) if many else (0, 1, 2),
+    )
+
+
+def _mean_sd(cell: Mapping[Any, Any]) -> str:
+    if pd.isna(cell["swd_sd"]):
+        return number(cell["swd_mean"])
+    deviation = float(f"{cell['swd_sd']:.2g}")
+    return f"{number(cell['swd_mean'])} ± {deviation:g}"

@@ -1,0 +1,61 @@
+"""Tables that people read: weight error and drift, summed up by scheme and role."""
+
+import pyarrow as pa
+
+from .io import Table, column
+from .topology import INT, MODEL, REAL, ROLE, SCHEME, TEXT
+
+LEVEL = column("level", TEXT, "nominal level of the scheme")
+VARIANT = column("variant", TEXT, "how the scheme departs from one type for all roles")
+TYPE = column("type", TEXT, "the type really used; several are joined by a comma")
+N_BLOCKS = column("n_blocks", INT, "blocks behind the row")
+
+WEIGHT_ERROR_TABLE = Table(
+    kind="weight_error_table",
+    row="one role of a model under one scheme: means over its blocks",
+    key=("model", "scheme", "role"),
+    schema=pa.schema(
+        [
+            MODEL,
+            SCHEME,
+            LEVEL,
+            VARIANT,
+            ROLE,
+            TYPE,
+            N_BLOCKS,
+            column("n_weights", pa.int64(), "weights of the role"),
+            column("relative_frobenius", REAL, "||W - What||_F / ||W||_F (TopoQuant eq. 4)"),
+            column("mae", REAL, "mean |W - What|"),
+            column("cosine", REAL, "cosine of W and What as vectors"),
+            column("bpw_claimed", REAL, "bits a weight by the level's name", unit="bit"),
+            column("bpw_full", REAL, "bits a weight, every stored bit counted", unit="bit"),
+        ]
+    ),
+)
+
+DRIFT_TABLE = Table(
+    kind="drift_table",
+    row="the drift of one role of a model under one scheme and filtration: over its blocks",
+    key=("model", "scheme", "role", "filtration"),
+    schema=pa.schema(
+        [
+            MODEL,
+            SCHEME,
+            LEVEL,
+            VARIANT,
+            ROLE,
+            column("filtration", TEXT, "clip, drop or full"),
+            N_BLOCKS,
+            column("swd_mean", REAL, "sliced Wasserstein distance, mean over blocks (eq. 6)"),
+            column("swd_sd", REAL, "its standard deviation over blocks; null for one", null=True),
+            column("swd_per_point", REAL, "swd_mean, freed of its growth with points"),
+            column("bar_shift_mean", REAL, "mean |change of a sorted bar| / the base's mean bar"),
+            column("bar_shift_max", REAL, "the same in the block where it is largest"),
+            column("n_points", REAL, "points of a cloud"),
+            column("n_finite_base", REAL, "finite bars at the threshold, base, a cloud"),
+            column("n_finite", REAL, "finite bars at the threshold, quantized, a cloud"),
+            column("n_essential_base", REAL, "points less finite bars, base, a cloud"),
+            column("n_essential", REAL, "points less finite bars, quantized, a cloud"),
+        ]
+    ),
+)

@@ -1,0 +1,177 @@
+"""Tiny random models, and the GGUF files that llama.cpp's converter would make of them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import torch
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
+
+VOCABULARY, HIDDEN, BLOCKS, HEADS, KV_HEADS = 128, 64, 3, 4, 2
+F32, F16, BF16 = (gguf.GGMLQuantizationType[name] for name in ("F32", "F16", "BF16"))
+Q8_0, Q4_0, Q4_1 = (gguf.GGMLQuantizationType[name] for name in ("Q8_0", "Q4_0", "Q4_1"))
+
+
+def tiny(family: str = "llama", *, seed: int = 0, **changes: Any) -> PreTrainedModel:
+    """A model whose every weight, norms and biases included, is random."""
+    config_type, model_type = {
+        "llama": (LlamaConfig, LlamaForCausalLM),
+        "qwen2": (Qwen2Config, Qwen2ForCausalLM),
+    }[family]
+    config = config_type(
+        **{
+            "vocab_size": VOCABULARY,
+            "hidden_size": HIDDEN,
+            "intermediate_size": 96,
+            "num_hidden_layers": BLOCKS,
+            "num_attention_heads": HEADS,
+            "num_key_value_heads": KV_HEADS,
+            "max_position_embeddings": 256,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+            "rms_norm_eps": 1e-5,
+        }
+        | changes
+    )
+    model = model_type(config).eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            # Matrices large enough that attention is no plain mean; norms around 1.
+            mean, sd = (0, 0.15) if parameter.ndim == 2 else (1, 0.3)
+            parameter.normal_(mean, sd, generator=generator)
+    return model
+
+
+def weights_of(model: PreTrainedModel) -> dict[str, np.ndarray]:
+    """All weights by their Hugging Face names; a tied head is not among them."""
+    return {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+
+
+def logits_of(model: torch.nn.Module, length: int = 24, seed: int = 7) -> torch.Tensor:
+    """Logits on random ids."""
+    config: Any = model.config
+    ids = torch.randint(
+        config.vocab_size, (1, length), generator=torch.Generator().manual_seed(seed)
+    )
+    with torch.no_grad():
+        return model(ids).logits
+
+
+def silent(items: Iterable[Any], _total: int, _label: str) -> Iterator[Any]:
+    """A progress wrapper that says nothing."""
+    yield from items
+
+
+def converter_permute(weights: np.ndarray, n_head: int, n_head_kv: int | None) -> np.ndarray:
+    """`LlamaModel.permute` of llama.cpp's convert_hf_to_gguf.py, line by line."""
+    if n_head_kv is not None and n_head != n_head_kv:
+        n_head = n_head_kv
+    return (
+        weights.reshape(n_head, 2, weights.shape[0] // n_head // 2, *weights.shape[1:])
+        .swapaxes(1, 2)
+        .reshape(weights.shape)
+    )
+
+
+def write_gguf(
+    model: PreTrainedModel,
+    path: Path,
+    stored: gguf.GGMLQuantizationType = F32,
+    *,
+    left_out: Iterable[str] = (),
+    metadata: Callable[[gguf.GGUFWriter], None] = lambda writer: None,
+    extra: dict[str, np.ndarray] | None = None,
+) -> Path:
+    """Write what convert_hf_to_gguf.py would: matrices as `stored`, vectors in float32.
+
+    Args:
+        model: a Llama or Qwen2.
+        path: the file to write.
+        stored: type of the matrices.
+        left_out: metadata keys (without the architecture) and GGUF tensor names to leave out.
+        metadata: adds or replaces keys.
+        extra: more tensors, float32, by GGUF name.
+    """
+    config: Any = model.config
+    family = config.model_type
+    writer = gguf.GGUFWriter(path, family)
+    keys: dict[str, Callable[[], None]] = {
+        "block_count": lambda: writer.add_block_count(config.num_hidden_layers),
+        "context_length": lambda: writer.add_context_length(config.max_position_embeddings),
+        "embedding_length": lambda: writer.add_embedding_length(config.hidden_size),
+        "feed_forward_length": lambda: writer.add_feed_forward_length(config.intermediate_size),
+        "head_count": lambda: writer.add_head_count(config.num_attention_heads),
+        "head_count_kv": lambda: writer.add_head_count_kv(config.num_key_value_heads),
+        "rms_eps": lambda: writer.add_layer_norm_rms_eps(config.rms_norm_eps),
+        "freq_base": lambda: writer.add_rope_freq_base(config.rope_parameters["rope_theta"]),
+    }
+    if head_dim := getattr(config, "head_dim", None):
+        keys["dimension_count"] = lambda: writer.add_rope_dimension_count(head_dim)
+        if head_dim * config.num_attention_heads != config.hidden_size:
+            keys["key_length"] = lambda: writer.add_key_length(head_dim)
+            keys["value_length"] = lambda: writer.add_value_length(head_dim)
+    for key in keys.keys() - set(left_out):
+        keys[key]()
+    writer.add_tokenizer_model("llama" if family == "llama" else "gpt2")
+    writer.add_token_list([f"<{i}>" for i in range(config.vocab_size)])
+    writer.add_token_scores([0.0] * config.vocab_size)
+    writer.add_token_types([1] * config.vocab_size)
+    writer.add_bos_token_id(config.bos_token_id)
+    writer.add_eos_token_id(config.eos_token_id)
+    metadata(writer)
+
+    names = gguf.get_tensor_name_map(
+        {"llama": gguf.MODEL_ARCH.LLAMA, "qwen2": gguf.MODEL_ARCH.QWEN2}[family],
+        config.num_hidden_layers,
+    )
+    for name, values in weights_of(model).items():
+        gguf_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        assert gguf_name is not None, name
+        if gguf_name in left_out:
+            continue
+        if family == "llama" and "q_proj" in name:
+            values = converter_permute(values, HEADS, HEADS)
+        if family == "llama" and "k_proj" in name:
+            values = converter_permute(values, HEADS, KV_HEADS)
+        kind = stored if values.ndim == 2 else F32
+        writer.add_tensor(
+            gguf_name, gguf.quantize(np.ascontiguousarray(values), kind), raw_dtype=kind
+        )
+    for name, values in (extra or {}).items():
+        writer.add_tensor(name, values.astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def as_stored(values: np.ndarray, kind: gguf.GGMLQuantizationType) -> np.ndarray:
+    """What is left of a weight matrix that was stored as `kind`."""
+    return gguf.dequantize(gguf.quantize(values, kind), kind).reshape(values.shape)
+
+
+def reading_of_transformers(path: Path) -> PreTrainedModel:
+    """The GGUF file as transformers reads it: its config, its unpermuting, its names.
+
+    `from_pretrained(gguf_file=...)` does the same but wants accelerate.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
+    config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
+    model = AutoModelForCausalLM.from_config(config).eval()
+    tensors = load_gguf_checkpoint(path, return_tensors=True, model_to_load=model)["tensors"]
+    missing, unexpected = model.load_state_dict(tensors, strict=False)
+    assert not unexpected
+    assert missing == (["lm_head.weight"] if config.tie_word_embeddings else [])
+    return model
