@@ -10,4 +10,5 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
-        expand(f"{PAGES}/tables/{{kind}}.parquet", kind=SHARDS_OF),
+        report=rules.report.output[0],
+        checks=rules.checks.output[0],

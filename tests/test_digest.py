@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+
 from quantdrift import digest
 
 FILES = {
@@ -14,7 +15,12 @@ def formula(x):
     """Doubles."""
     return SCALE * x  # not three times
 ''',
-    "tinypkg/middle.py": "from .formula import formula\n\ndef middle(x):\n    return formula(x) + 1\n",
+    "tinypkg/middle.py": """from .formula import formula
+
+
+def middle(x):
+    return formula(x) + 1
+""",
     "tinypkg/unrelated.py": "def unrelated():\n    return 1\n",
     "tinypkg/late.py": "def late():\n    return 1\n",
     "tinypkg/deep/__init__.py": "DEPTH = 1\n",

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from quantdrift.models import checkpoint as checkpoint_module
-from quantdrift.models.checkpoint import Checkpoint, TensorRecord, model_sha256, prepare
-from quantdrift.models.layouts import UnsupportedArchitectureError
 from safetensors.torch import load_file, save_file
 from tiny_models import BLOCKS, logits_of, silent, tiny, weights_of
 from transformers import AutoModelForCausalLM
+
+from quantdrift.models import checkpoint as checkpoint_module
+from quantdrift.models.checkpoint import Checkpoint, TensorRecord, model_sha256, prepare
+from quantdrift.models.layouts import UnsupportedArchitectureError
 
 K1 = "model.layers.1.self_attn.k_proj.weight"
 INDEX = "model.safetensors.index.json"

@@ -1,15 +1,16 @@
 import numpy as np
 import pytest
 import torch
+from tiny_models import BLOCKS, logits_of, silent, tiny, weights_of, write_gguf
+from transformers import AutoModelForCausalLM
+from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
+
 from quantdrift.models.checkpoint import Checkpoint, prepare
 from quantdrift.models.gauge import Gauge, regauge
 from quantdrift.models.layouts import LAYOUTS, Geometry, layout_of
 from quantdrift.quantizers.llamacpp import LlamaCpp
 from quantdrift.sensitivity.weight_error import weight_error
-from tiny_models import BLOCKS, logits_of, silent, tiny, weights_of, write_gguf
-from transformers import AutoModelForCausalLM
-from transformers.models.llama.modeling_llama import LlamaRMSNorm
-from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 
 FAMILIES = ("llama", "qwen2")
 UNTOUCHED = {"embed", "head", "final_norm", "q_bias", "k_bias"}

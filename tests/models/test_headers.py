@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import gguf
 import pytest
-from quantdrift.models.headers import count_blocks
 from tiny_models import BLOCKS, tiny, write_gguf
+
+from quantdrift.models.headers import count_blocks
 
 
 def gguf_file(path, fill: Callable[[gguf.GGUFWriter], None]):

@@ -5,10 +5,11 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from quantdrift.models import safetensors_file
-from quantdrift.models.safetensors_file import entries, write
 from safetensors import safe_open
 from safetensors.torch import save_file
+
+from quantdrift.models import safetensors_file
+from quantdrift.models.safetensors_file import entries, write
 
 RNG = np.random.default_rng(0)
 

@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from quantdrift.models import sources
 from quantdrift.models.sources import FetchError, fetch_hub, fetch_wheel
 

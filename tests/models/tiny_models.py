@@ -166,12 +166,18 @@ def reading_of_transformers(path: Path) -> PreTrainedModel:
     `from_pretrained(gguf_file=...)` does the same but wants accelerate.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
-    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
     config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
     model = AutoModelForCausalLM.from_config(config).eval()
+    load_as_transformers(path, model)
+    return model
+
+
+def load_as_transformers(path: Path, model: PreTrainedModel) -> None:
+    """Fill `model` with the tensors of a GGUF file as transformers reads them."""
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
+
     tensors = load_gguf_checkpoint(path, return_tensors=True, model_to_load=model)["tensors"]
     missing, unexpected = model.load_state_dict(tensors, strict=False)
     assert not unexpected
-    assert missing == (["lm_head.weight"] if config.tie_word_embeddings else [])
-    return model
+    assert missing == (["lm_head.weight"] if model.config.tie_word_embeddings else [])

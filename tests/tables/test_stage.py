@@ -1,5 +1,6 @@
 import pyarrow as pa
 import pytest
+
 from quantdrift.tables.io import Table, TableError, column, write
 from quantdrift.tables.stage import Stage
 

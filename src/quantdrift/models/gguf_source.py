@@ -32,7 +32,7 @@ class GgufSource:
 
     Raises:
         UnsupportedArchitectureError: no layout knows the architecture, or a tensor of it.
-        ValueError: the file is no GGUF file, is cut short, is one part of many, lacks metadata,
+        ValueError: the file is no GGUF file, is cut short or one part of several, lacks metadata,
             or has a rotary embedding that is not known here.
     """
 
@@ -44,8 +44,8 @@ class GgufSource:
         self.path = path
         if (parts := int(self._field("split.count", 1))) > 1:
             raise ValueError(
-                f"{path} is one of {parts} parts; merge them by `llama-gguf-split --merge` and give "
-                "the merged file."
+                f"{path} is one of {parts} parts; merge them by `llama-gguf-split --merge` and "
+                "give the merged file."
             )
         self.layout: Layout = layout_of_gguf(str(self._needed("general.architecture")))
         self.config = self._config()

@@ -301,6 +301,8 @@ def markdown(study: str, found: Sequence[Check], claimed: Sequence[Check]) -> st
     lines += [f"- {_mark(c, 'pass', 'FAIL')}: {c.name} ({c.numbers})" for c in found]
     lines += ["", "## Claims, held against these results", ""]
     lines += [f"- {_mark(c, 'holds', 'does not hold')}: {c.name} ({c.numbers})" for c in claimed]
+    if not claimed:
+        lines.append("No claim applies to a study of this shape.")
     return "\n".join(lines) + "\n"
 
 

@@ -7,6 +7,7 @@ side, from which the page's script works out how wide each is on the screen at h
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,7 @@ def _typeset(value: Any) -> Any:
     return value
 
 
+@cache
 def _bundle() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that cannot end the element it stands in."""
     return vl_convert.javascript_bundle(_EMBED, vl_version=VEGA_LITE).replace(

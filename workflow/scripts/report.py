@@ -1,0 +1,44 @@
+"""The page of a study."""
+
+import json
+from pathlib import Path
+
+from quantdrift import job
+from quantdrift.report.drift import by_block, with_home
+from quantdrift.report.names import Names
+from quantdrift.report.page import Results, page
+from quantdrift.tables.io import provenance, read, write_text
+from quantdrift.tables.report import DRIFT_TABLE, WEIGHT_ERROR_TABLE
+from quantdrift.tables.topology import DISTANCES, GAUGE_DRIFT, TENSORS, TIMINGS
+
+KINDS = ("weight_error", "diagrams", "distances", "gauge_drift")
+
+if __name__ == "__main__":
+    job.start(snakemake.log[0], snakemake.threads)
+    given, params = snakemake.input, snakemake.params
+    names = Names.of(params.levels, params.models)
+    distances = Path(given.distances)
+    tensors = {
+        model.id: Path(file) for model, file in zip(names.models, given.tensors, strict=True)
+    }
+    gauge = GAUGE_DRIFT.schema.empty_table()
+    if given.get("gauge_drift"):
+        gauge = read(GAUGE_DRIFT, Path(given.gauge_drift))
+    results = Results(
+        study=params.study,
+        names=names,
+        threshold=params.threshold,
+        short_rows=params.short_rows,
+        drift=names.described(read(DRIFT_TABLE, Path(given.drift)).to_pandas()),
+        errors=names.described(read(WEIGHT_ERROR_TABLE, Path(given.errors)).to_pandas()),
+        blocks=by_block(read(DISTANCES, distances).to_pandas()),
+        gauge=with_home(gauge.to_pandas(), names),
+        timings=read(TIMINGS, Path(given.timings)).to_pandas(),
+        figures=[json.loads(Path(file).read_text()) for file in given.figures],
+        tensors={key: read(TENSORS, path).to_pandas() for key, path in tensors.items()},
+        made={key: provenance(path) for key, path in tensors.items()}
+        | {kind: provenance(Path(given[kind])) for kind in KINDS if given.get(kind)},
+    )
+    html = page(results)
+    write_text(html, Path(snakemake.output[0]))
+    job.log.info("%d bytes", len(html.encode()))
