@@ -14,14 +14,13 @@ from scipy.spatial.distance import squareform
 
 from quantdrift.topology import diagrams
 from quantdrift.topology.diagrams import (
-    censor,
     cosine_distances,
-    count_bars,
     deaths_of_distances,
     h0_deaths,
     required_bytes,
     sample_rows,
 )
+from quantdrift.topology.filtrations import censor, count_bars
 
 CLOUDS = clouds()
 FLOAT32 = np.finfo(np.float32).eps

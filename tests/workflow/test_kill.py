@@ -8,8 +8,7 @@ import sys
 import time
 
 import pytest
-
-from .conftest import Study
+from study import Study
 
 pytestmark = pytest.mark.workflow
 

@@ -7,8 +7,7 @@ import sys
 import time
 
 import pytest
-
-from .conftest import ROOT, Study
+from study import ROOT, Study
 
 pytestmark = pytest.mark.workflow
 

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
-from .conftest import Study
+from study import Study
 
 pytestmark = pytest.mark.workflow
 

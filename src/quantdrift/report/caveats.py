@@ -113,13 +113,11 @@ def _bits(errors: pd.DataFrame, names: Names) -> str:
     return text
 
 
-def _lattice(names: Names) -> str:
-    moved = [model for model in names.models if model.regauge_seed is not None]
-    if not moved:
-        return ""
-    labels = listed(model.label for model in moved)
-    return (
-        f"{labels} came already quantized. Its channels were rescaled (seed "
-        f"{listed(str(model.regauge_seed) for model in moved)}) without changing what it computes, "
-        "so that no format finds the grid it was rounded to before."
-    )
+def _lattice(names: Names) -> list[str]:
+    return [
+        f"{model.label} is measured in another gauge (seed {model.regauge_seed}): its channels "
+        "were rescaled without changing what it computes, so that no format finds a grid that the "
+        "weights were rounded to before."
+        for model in names.models
+        if model.regauge_seed is not None
+    ]

@@ -138,7 +138,7 @@ def _chart(
             "title": None,
             "axis": {"format": "~g", "labelOverlap": "greedy"} | _DECADES,
         },
-        "color": colour if many else {"value": "var(--s1)"},
+        "color": colour | {"legend": {"columns": 2}} if many else {"value": "var(--s1)"},
         "tooltip": tooltip,
     }
     return {

@@ -54,11 +54,12 @@ def page(results: Results) -> str:
     """One HTML file that needs nothing but itself."""
     names = results.names
     found = findings.verdicts(results.drift, results.errors, names)
-    labels = listed(model.label for model in names.models)
+    labels = [model.label for model in names.models]
+    subject = listed(labels) if len(labels) < 3 else f"{len(labels)} models"
     return render(
         "page.html.jinja",
         study=results.study,
-        title=f"What quantization does to {labels}",
+        title=f"What quantization does to {subject}",
         headline=headline(found),
         points=answer(results.drift, results.errors, results.blocks, names, found),
         rule=verdict_rule(),

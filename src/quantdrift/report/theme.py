@@ -100,6 +100,7 @@ def config() -> dict[str, Any]:
             "symbolStrokeColor": ink,
             "symbolFillColor": variable("s1"),
             "rowPadding": 2,
+            "layout": {"top": {"direction": "vertical", "anchor": "start"}},
         },
         "title": {"color": ink, "anchor": "start", "fontSize": 14, "subtitleColor": muted},
         "range": {"category": [variable(name) for name in SERIES]},

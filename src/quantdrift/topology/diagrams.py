@@ -14,10 +14,6 @@ import numba
 import numpy as np
 from jaxtyping import Float, Int
 
-from quantdrift.topology.filtrations import FILTRATIONS as FILTRATIONS
-from quantdrift.topology.filtrations import censor as censor
-from quantdrift.topology.filtrations import count_bars as count_bars
-
 Precision = Literal["float32", "float64"]
 
 POINTS = ("rows", "columns", "heads")
