@@ -14,7 +14,7 @@ SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 
 demo: .venv/runtime.done
 	@$(BIN)/python workflow/unlock.py
-	@$(SNAKEMAKE)
+	@$(SNAKEMAKE) --rerun-incomplete
 	@echo "The page is at results/demo/report.html"
 
 test: .venv/dev.done

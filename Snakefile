@@ -8,6 +8,7 @@ include: "workflow/rules/report.smk"
 
 
 rule all:
+    """The page of the study and the checks of its results: the default."""
     default_target: True
     input:
         report=rules.report.output[0],

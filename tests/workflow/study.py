@@ -13,7 +13,6 @@ ROOT = Path(__file__).parents[2]
 COPIED = ("Snakefile", "workflow", "config", "envs", "profiles", "src")
 SCHEMES = (
     "llamacpp-q8_0-paper",
-    "llamacpp-q4_k-paper",
     "llamacpp-q2_k-paper",
     "llamacpp-q2_k-pure",
 )
@@ -61,6 +60,7 @@ class Study:
                 [
                     f"models=[{model}]",
                     f"schemes=[{','.join(SCHEMES)}]",
+                    "roles=[q,v]",
                     f"gauge.schemes=[{SCHEMES[1]}]",
                     "gauge.seeds=[0,1]",
                     "gauge.block_step=1",

@@ -33,7 +33,7 @@ def test_killed_run_resumes_to_the_same_bytes(finished: Study, new_study, seed: 
     assert running.poll() is None, "the run ended before it could be killed"
     os.killpg(running.pid, signal.SIGKILL)
     running.wait()
-    blocked = study.run(check=False)
+    blocked = study.run("--rerun-incomplete", check=False)
     assert blocked.returncode != 0
     assert "locked" in (blocked.stdout + blocked.stderr).lower()
 

@@ -6,9 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from study import Study
+from study import SCHEMES, Study
 
 pytestmark = pytest.mark.workflow
+
+DISTANCES = 3 * 2 * 2  # jobs: schemes x roles x slices
 
 
 @contextmanager
@@ -47,31 +49,31 @@ def test_formula_of_one_distance_reruns_distances_not_diagrams(finished: Study):
     sliced = finished.folder / "src/quantdrift/topology/sliced.py"
     with edited(sliced, "def sliced_wasserstein(", "FACTOR = 2\n\n\ndef sliced_wasserstein("):
         planned = finished.planned()
-    assert planned["distances"] == 4 * 3 * 2  # schemes x roles x slices
-    assert planned["gauge_drift"] == 1 * 3 * 2
+    assert planned["distances"] == DISTANCES
+    assert planned["gauge_drift"] == 1 * 2 * 2
     assert "report" in planned
     assert not {"diagrams", "weights", "weight_error", "checkpoint"} & planned.keys()
 
 
 def test_directions_of_swd_rerun_distances_not_diagrams(finished: Study):
     planned = finished.planned(set_also=("topology.grids.swd_directions=32",))
-    assert planned["distances"] == 24
+    assert planned["distances"] == DISTANCES
     assert not {"diagrams", "weights", "weight_error", "checkpoint"} & planned.keys()
 
 
 def test_precision_reruns_diagrams_not_weight_error(finished: Study):
     planned = finished.planned(set_also=("topology.precision=float32",))
-    assert planned["diagrams"] == 5 * 3 * 2
+    assert planned["diagrams"] == DISTANCES + 2 * 2  # and the base
     assert not {"weights", "weight_error", "checkpoint"} & planned.keys()
 
 
 def test_one_more_scheme_measures_that_scheme_alone(finished: Study):
-    schemes = "llamacpp-q8_0-paper,llamacpp-q4_k-paper,llamacpp-q2_k-paper,llamacpp-q2_k-pure"
-    planned = finished.planned(set_also=(f"schemes=[{schemes},llamacpp-q5_0-pure]",))
-    assert planned["diagrams"] == planned["distances"] == planned["weight_error"] == 3 * 2
+    schemes = ",".join([*SCHEMES, "llamacpp-q5_0-pure"])
+    planned = finished.planned(set_also=(f"schemes=[{schemes}]",))
+    assert planned["diagrams"] == planned["distances"] == planned["weight_error"] == 2 * 2
 
 
 def test_figure_target_makes_no_more_than_it_needs(new_study):
     planned = new_study().planned("topoquant_figure_2")
-    assert planned["distances"] == 24
+    assert planned["distances"] == DISTANCES
     assert not {"gauge_drift", "report"} & planned.keys()

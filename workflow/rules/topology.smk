@@ -5,6 +5,7 @@ TOPOLOGICAL = "{model}/{scheme}/{short_rows}/{preset}/{role}/{blocks}"
 
 
 rule weight_error:
+    """Weight error and bits of one role's matrices under one scheme."""
     input:
         checkpoint=rules.weights.output.checkpoint,
         tensors=rules.weights.output.tensors,
@@ -31,6 +32,7 @@ rule weight_error:
 
 
 rule diagrams:
+    """H0 diagrams of one role's matrices under one scheme, uncensored."""
     input:
         checkpoint=rules.weights.output.checkpoint,
         tensors=rules.weights.output.tensors,
@@ -62,6 +64,7 @@ rule diagrams:
 
 
 rule distances:
+    """Seven distances, under each filtration, between the diagrams of a scheme and of the base."""
     input:
         base=f"{SHARDS}/diagrams/{{model}}/base/none/{{preset}}/{{role}}/{{blocks}}.parquet",
         quantized=rules.diagrams.output[0],
@@ -89,6 +92,7 @@ rule distances:
 
 
 rule gauge_drift:
+    """Drift of the same matrices in several gauges of the model."""
     input:
         checkpoint=rules.weights.output.checkpoint,
         tensors=rules.weights.output.tensors,
