@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from tiny_models import BLOCKS, logits_of, silent, tiny, weights_of, write_gguf
+from tiny_models import BLOCKS, Q4_0, logits_of, silent, tiny, weights_of, write_gguf
 from transformers import AutoModelForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
@@ -210,6 +210,14 @@ def test_a_part_that_the_gauge_forgot_would_be_seen():
             values = np.ones(geometry.shape(part), np.float32)
             block = 0 if layout.in_blocks(part) else None
             assert (regauge(values, part, block, old, new) is values) == (part in UNTOUCHED), part
+
+
+@pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
+def test_only_what_the_gauge_leaves_is_on_the_lattice(tmp_path, tied):
+    path = write_gguf(tiny(tie_word_embeddings=tied), tmp_path / "t.gguf", Q4_0)
+    records = prepare(path, tmp_path / "out", regauge_seed=0, progress=silent)
+    left = {"embed"} if tied else {"embed", "head"}
+    assert {record.role for record in records if record.on_lattice} == left
 
 
 @pytest.mark.demo_model
