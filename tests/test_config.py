@@ -153,7 +153,6 @@ def test_what_snakemake_passes_is_checked_too(given, match):
         load(CONFIG, given)
 
 
-@pytest.mark.xfail(strict=True, reason="config.load does not see it")
 @pytest.mark.parametrize(
     "override",
     [
@@ -176,7 +175,6 @@ def test_what_would_fail_later_is_refused_at_the_door(override):
         asked(override)
 
 
-@pytest.mark.xfail(strict=True, reason="a text is taken letter by letter")
 def test_one_name_in_the_place_of_a_list_is_told():
     with pytest.raises(ConfigurationError, match=r"smollm2-135m'|list"):
         asked("models=smollm2-135m")

@@ -8,7 +8,7 @@ cluster job parses the workflow again.
 
 import hashlib
 import re
-from dataclasses import field
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,8 +22,9 @@ from pydantic.dataclasses import dataclass
 
 STRICT = ConfigDict(extra="forbid")
 
-Positive = Annotated[int, Field(gt=0)]
-NotNegative = Annotated[int, Field(ge=0)]
+# Strict, so that `true` is not taken for 1.
+Positive = Annotated[int, Field(gt=0, strict=True)]
+NotNegative = Annotated[int, Field(ge=0, strict=True)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Role = Literal["q", "k", "v", "o", "gate", "up", "down", "embed", "head"]
 
@@ -98,7 +99,7 @@ class Scheme:
 class Topology:
     """How diagrams and their distances are taken."""
 
-    preset: str
+    preset: Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")]
     points: Literal["rows", "columns", "heads"]
     backend: Literal["prim", "ripser"]
     precision: Literal["float64", "float32"]
@@ -184,21 +185,32 @@ def load(directory: Path, snakemake_config: dict[str, Any]) -> Study:
         raise ConfigurationError(f"There is no study {name!r}; config/study/ has {_listed(known)}.")
     overrides = snakemake_config.get("set", [])
     overrides = [overrides] if isinstance(overrides, str) else list(overrides)
+    for override in map(str, overrides):
+        if override.partition("=")[0].strip().lstrip("+~") in ("study", "name"):
+            raise ConfigurationError(
+                f"set={override}: the study is chosen by --config study=..., not by `set`."
+            )
 
     with initialize_config_dir(str(directory.resolve()), version_base=None):
         raw = _compose("config", [f"study={name}", *map(str, overrides)])
         model_names, scheme_ids = raw.pop("models"), raw.pop("schemes")
-        models = [_model(directory, str(entry)) for entry in model_names]
+        models = [_model(directory, entry) for entry in _names("models", model_names)]
         families = {
             entry: _compose(f"scheme/{entry}", [])["scheme"]
             for entry in members(directory, "scheme")
         }
-    schemes = [_scheme(str(entry), families) for entry in scheme_ids]
+    schemes = [_scheme(entry, families) for entry in _names("schemes", scheme_ids)]
     study = _parse(
         Study, {"name": name, "models": models, "schemes": schemes} | raw, f"study {name}"
     )
     _check(study)
     return study
+
+
+def _names(key: str, given: Any) -> list[str]:
+    if not isinstance(given, list):
+        raise ConfigurationError(f"{key} is {given!r}; it must be a list: set='[\"{key}=[a,b]\"]'.")
+    return [str(entry) for entry in given]
 
 
 def members(directory: Path, group: str) -> list[str]:
@@ -238,7 +250,7 @@ def _model(directory: Path, entry: str) -> Model:
         raw = _compose(f"model/{entry}", [])["model"]
         return _parse(Model, {"id": entry, "label": entry} | raw, f"config/model/{entry}.yaml")
     path = Path(entry)
-    if path.is_dir() or path.suffix == ".gguf":
+    if path.is_dir() or (path.suffix == ".gguf" and path.is_file()):
         # Two checkpoints may share a file name; their shards must not.
         absolute = str(path.expanduser().resolve())
         slug = re.sub(r"[^a-z0-9._-]+", "-", path.resolve().stem.lower()).strip("-._") or "model"
@@ -284,6 +296,16 @@ def _check(study: Study) -> None:
                 raise ConfigurationError(f"study {study.name} names {kind} {entry} twice.")
             if not _ID.fullmatch(entry):
                 raise ConfigurationError(f"{kind} id {entry!r}: only a-z, 0-9, '.', '_' and '-'.")
+    for key, values in (
+        ("roles", study.roles),
+        ("topology.filtrations", study.topology.filtrations),
+        ("gauge.seeds", study.gauge.seeds),
+    ):
+        if len(set(values)) < len(values):
+            raise ConfigurationError(f"{key} names one entry twice: {values}.")
+    if not study.topology.filtrations:
+        raise ConfigurationError("topology.filtrations is empty, so there is nothing to compare.")
+    _check_grids(study.topology)
     for entry in study.gauge.schemes:
         if entry not in [scheme.id for scheme in study.schemes]:
             raise ConfigurationError(
@@ -297,6 +319,17 @@ def _check(study: Study) -> None:
                 f"roles: {role!r} has no block, so this study cannot measure it; "
                 f"known: {_listed(LINEAR_ROLES)}."
             )
+
+
+def _check_grids(topology: Topology) -> None:
+    """The distances themselves say which grids they can use."""
+    from quantdrift.topology.distances import Grids
+
+    try:
+        Grids(threshold=topology.threshold, **topology.grids)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        known = _listed([entry.name for entry in fields(Grids)])
+        raise ConfigurationError(f"topology.grids: {error}. Known: {known}.") from error
 
 
 def _listed(names: Any) -> str:

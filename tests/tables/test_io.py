@@ -75,8 +75,8 @@ def test_what_is_written_is_read_back(tmp_path):
     [
         (bad(extra=1), r"\['extra'\] too many .*model=b, seed=None, block=7"),
         (without("maybe"), r"lacks \['maybe'\]"),
-        (bad(block=1.0), r"drift.block is an integer column, given floats"),
-        (bad(block=np.float64(2.5)), r"drift.block is an integer column"),
+        (bad(block=1.0), r"drift.block holds int"),
+        (bad(block=np.float64(2.5)), r"drift.block holds int"),
         (bad(block=True), r"drift.block"),
         (bad(block="1"), r"drift.block"),
         (bad(block=2**40), r"drift.block.*too large"),
@@ -101,7 +101,6 @@ def test_bad_rows_are_refused_by_name_and_nothing_is_written(tmp_path, wrong, ma
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.xfail(strict=True, reason="pyarrow cuts these without a word, and io does not look")
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -118,7 +117,6 @@ def test_what_would_be_lost_is_refused(wrong):
         from_rows(TABLE, [wrong])
 
 
-@pytest.mark.xfail(strict=True, raises=OverflowError, reason="not among the errors that io names")
 def test_numbers_beyond_64_bits_are_refused_by_name():
     with pytest.raises(TableError, match=r"drift.block"):
         from_rows(TABLE, [row(block=2**70)])

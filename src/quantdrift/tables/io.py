@@ -63,12 +63,16 @@ def from_rows(table: Table, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     arrays = []
     for field in table.schema:
         values = [row[field.name] for row in rows]
+        for row, value in zip(rows, values, strict=True):
+            if not _fits(field.type, value):
+                raise TableError(
+                    f"{table.kind}.{field.name} holds {field.type}, which {value!r} is not: "
+                    f"{_name(table, row)}"
+                )
         try:
             array = pa.array(values, field.type, from_pandas=False)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
             raise TableError(f"{table.kind}.{field.name}: {error}") from error
-        if pa.types.is_integer(field.type) and any(isinstance(value, float) for value in values):
-            raise TableError(f"{table.kind}.{field.name} is an integer column, given floats.")
         _check_values(table, field, array, rows)
         arrays.append(array)
     return _sorted(table, pa.Table.from_arrays(arrays, schema=table.schema))
@@ -164,6 +168,25 @@ def _check_values(table: Table, field: pa.Field, array: pa.Array, rows: list[Any
             f"{table.kind}.{field.name} is NaN or infinite in {_name(table, bad)}; "
             "what is undefined must be null or refused."
         )
+
+
+def _fits(kind: pa.DataType, value: Any) -> bool:
+    """Whether Arrow keeps the value as it is: it would cut 2.5 to 2 and take True for 1.0."""
+    if value is None:
+        return True  # whether a null is allowed is another question
+    if pa.types.is_list(kind):
+        if isinstance(value, np.ndarray):
+            return value.dtype.kind in ("iu" if pa.types.is_integer(kind.value_type) else "iuf")
+        return hasattr(value, "__iter__") and all(
+            entry is not None and _fits(kind.value_type, entry) for entry in value
+        )
+    if pa.types.is_integer(kind):
+        return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if pa.types.is_floating(kind):
+        return isinstance(value, int | float | np.integer | np.floating) and not isinstance(
+            value, bool
+        )
+    return True
 
 
 def _finite(value: Any) -> bool:
