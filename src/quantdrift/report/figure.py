@@ -42,6 +42,8 @@ class Figure:
     """What is plotted."""
     panels: int = 1
     """Panels side by side where there is room."""
+    still_shows: str = ""
+    """What the still chart shows of all that the controls offer."""
 
     def packed(self) -> dict[str, Any]:
         """The specification with all that a page needs to show it."""
@@ -51,13 +53,18 @@ class Figure:
         return self.spec | {"usermeta": about, "description": self.alt, "config": theme.config()}
 
 
+def _titled(figure: Figure) -> dict[str, Any]:
+    title = {"text": figure.title, "offset": 14}
+    return title | {"subtitle": figure.still_shows} if figure.still_shows else title
+
+
 def save(figure: Figure, html: Path, svg: Path, png: Path, data: Path, spec: Path) -> None:
     """Write all files of a figure."""
     packed = figure.packed()
     drawn = theme.resolved(
         figure.still
         | {"config": theme.config() | {"background": theme.variable("paper")}}
-        | {"description": figure.alt, "title": {"text": figure.title, "offset": 14}},
+        | {"description": figure.alt, "title": _titled(figure)},
         theme.LIGHT,
     )
     write_text(json.dumps(packed), spec)

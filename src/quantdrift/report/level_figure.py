@@ -103,6 +103,7 @@ def level_figure(
         ),
         spec=_chart(data, names, readings, params),
         still=_chart(data[data["reading"].isin(shown)], names, shown, constants(params)),
+        still_shows="sliced Wasserstein distance (SWD), mean over blocks",
         data=data,
         panels=data["role"].nunique(),
     )
