@@ -3,12 +3,10 @@
 The library itself is silent; scripts use these few functions, and tests may call them too.
 """
 
-import hashlib
-import json
 import logging
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -65,12 +63,6 @@ def provenance(**facts: Any) -> dict[str, Any]:
     """Facts about how a file was made, with the versions of what made it."""
     packages = ("quantdrift", "numpy", "libggml-python", "pyarrow")
     return {"versions": {name: version(name) for name in packages}} | facts
-
-
-def digest_of(params: Mapping[str, Any]) -> str:
-    """A short hash of a job's parameters."""
-    packed = json.dumps(dict(params), sort_keys=True, default=str)
-    return hashlib.sha256(packed.encode()).hexdigest()[:16]
 
 
 _SEEN = {"terminal": True}

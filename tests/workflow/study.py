@@ -78,6 +78,28 @@ class Study:
         tail = self.config if config is None else config
         return [sys.executable, "-m", "snakemake", "--cores", "2", *words, *tail]
 
+    def start(self) -> subprocess.Popen[bytes]:
+        """A run in the background, leader of a process group of its own."""
+        return subprocess.Popen(
+            self.command(),
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def unlock(self) -> subprocess.CompletedProcess[str]:
+        """What `make demo` does before it runs."""
+        return subprocess.run(
+            [sys.executable, "workflow/unlock.py"],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
     def run(
         self, *words: str, config: list[str] | None = None, check: bool = True
     ) -> subprocess.CompletedProcess[str]:

@@ -3,8 +3,6 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -20,14 +18,7 @@ pytestmark = pytest.mark.workflow
 def test_killed_run_resumes_to_the_same_bytes(finished: Study, new_study, seed, kill):
     """Once everything is killed, once the driver alone, whose jobs then go on without it."""
     study = new_study()
-    running = subprocess.Popen(
-        study.command(),
-        cwd=study.folder,
-        env=study.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    running = study.start()
     deadline = time.monotonic() + 120
     shards = study.folder / "results/shards"
     wanted = random.Random(seed).randint(3, 45)  # kill once so many shards stand
@@ -41,14 +32,8 @@ def test_killed_run_resumes_to_the_same_bytes(finished: Study, new_study, seed, 
     assert blocked.returncode != 0
     assert "locked" in (blocked.stdout + blocked.stderr).lower()
 
-    unlocked = subprocess.run(
-        [sys.executable, "workflow/unlock.py"],
-        cwd=study.folder,
-        env=study.environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    unlocked = study.unlock()
+    assert unlocked.returncode == 0
     assert "unlocking" in unlocked.stdout
     study.run("--rerun-incomplete")
     assert study.tables() == finished.tables()
@@ -56,23 +41,9 @@ def test_killed_run_resumes_to_the_same_bytes(finished: Study, new_study, seed, 
 
 def test_unlock_refuses_while_a_run_is_alive(new_study):
     study = new_study()
-    running = subprocess.Popen(
-        study.command(),
-        cwd=study.folder,
-        env=study.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    running = study.start()
     try:
-        done = subprocess.run(
-            [sys.executable, "workflow/unlock.py"],
-            cwd=study.folder,
-            env=study.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = study.unlock()
         assert done.returncode == 1
         assert f"process {running.pid}" in done.stdout
     finally:

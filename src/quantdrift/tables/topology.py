@@ -17,6 +17,14 @@ ROLE = column("role", TEXT, "projection: q, k, v, o, gate, up or down")
 PRESET = column("preset", TEXT, "name of the topology settings")
 PART = column("part", INT, "head, where points are the rows of one head; else 0")
 N_POINTS = column("n_points", INT, "points of the cloud")
+MATRIX = (MODEL, SCHEME, SHORT_ROWS, SEED, BLOCK, ROLE)
+CLOUD = (MODEL, SCHEME, SHORT_ROWS, SEED, PRESET, BLOCK, ROLE, PART)
+
+
+def names(columns: tuple[pa.Field, ...]) -> tuple[str, ...]:
+    """The names of columns, to be a key."""
+    return tuple(field.name for field in columns)
+
 
 TENSORS = Table(
     kind="tensors",
@@ -40,15 +48,10 @@ TENSORS = Table(
 WEIGHT_ERROR = Table(
     kind="weight_error",
     row="one weight matrix under one scheme",
-    key=("model", "scheme", "short_rows", "seed", "block", "role"),
+    key=names(MATRIX),
     schema=pa.schema(
         [
-            MODEL,
-            SCHEME,
-            SHORT_ROWS,
-            SEED,
-            BLOCK,
-            ROLE,
+            *MATRIX,
             column("type", TEXT, "the type really used"),
             column("n_weights", pa.int64(), "weights of the matrix"),
             column("relative_frobenius", REAL, "||W - What||_F / ||W||_F (TopoQuant eq. 4)"),
@@ -64,15 +67,10 @@ WEIGHT_ERROR = Table(
 LEDGER = Table(
     kind="ledger",
     row="one kind of stored bits of one quantized matrix",
-    key=("model", "scheme", "short_rows", "seed", "block", "role", "entry"),
+    key=(*names(MATRIX), "entry"),
     schema=pa.schema(
         [
-            MODEL,
-            SCHEME,
-            SHORT_ROWS,
-            SEED,
-            BLOCK,
-            ROLE,
+            *MATRIX,
             column("entry", TEXT, "what is stored: indices, scales, minima, ..."),
             column("bits", pa.int64(), "stored bits", unit="bit"),
         ]
@@ -82,17 +80,10 @@ LEDGER = Table(
 DIAGRAMS = Table(
     kind="diagrams",
     row="the H0 diagram of one cloud of weights",
-    key=("model", "scheme", "short_rows", "seed", "preset", "block", "role", "part"),
+    key=names(CLOUD),
     schema=pa.schema(
         [
-            MODEL,
-            SCHEME,
-            SHORT_ROWS,
-            SEED,
-            PRESET,
-            BLOCK,
-            ROLE,
-            PART,
+            *CLOUD,
             N_POINTS,
             column("n_rows", INT, "points before sampling"),
             column("deaths", pa.list_(REAL), "sorted deaths of the finite bars, uncensored"),
@@ -104,28 +95,10 @@ _BARS = "finite bars at the threshold, as Ripser counts them"
 DISTANCES = Table(
     kind="distances",
     row="one distance between the diagrams of a matrix before and after quantization",
-    key=(
-        "model",
-        "scheme",
-        "short_rows",
-        "seed",
-        "preset",
-        "block",
-        "role",
-        "part",
-        "filtration",
-        "distance",
-    ),
+    key=(*names(CLOUD), "filtration", "distance"),
     schema=pa.schema(
         [
-            MODEL,
-            SCHEME,
-            SHORT_ROWS,
-            SEED,
-            PRESET,
-            BLOCK,
-            ROLE,
-            PART,
+            *CLOUD,
             column("filtration", TEXT, "clip, drop or full"),
             column("distance", TEXT, "betti, entropy, landscape, pfd, pi, swd or tswd"),
             column("value", REAL, "the distance"),
