@@ -1,5 +1,8 @@
 """Clouds and pairs of diagrams that the tests of this folder share."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 
 from quantdrift.topology.diagrams import h0_deaths
@@ -44,9 +47,11 @@ def pairs() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     def uniform(n):
         return np.sort(rng.uniform(0, UPPER, n))
 
+    real = json.loads((Path(__file__).parent / "real_deaths.json").read_text())
     base = h0_deaths(low_rank(120))
     coarse = h0_deaths(rounded(low_rank(120)))
     none, some = np.empty(0), uniform(25)
+    k, v, q = (tuple(map(np.array, real[name])) for name in real if name != "about")
     big = uniform(300)
     return {
         "random": (uniform(60), uniform(60)),
@@ -54,6 +59,10 @@ def pairs() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         "one-much-longer": (np.array([0.1, 0.75]), np.array([0.1, 0.2, 0.3])),
         "weights-clip": (np.minimum(base, UPPER), np.minimum(coarse, UPPER)),
         "weights-drop": (base[base <= 0.35], coarse[coarse <= 0.35]),
+        "real-k-clip": tuple(np.minimum(deaths, UPPER) for deaths in k),
+        "real-k-drop": tuple(deaths[deaths <= UPPER] for deaths in k),
+        "real-v-drop": tuple(deaths[deaths <= UPPER] for deaths in v),
+        "real-q-clip": tuple(np.minimum(deaths, UPPER) for deaths in q),
         "big-and-close": (big, np.sort(np.clip(big + 0.01 * rng.standard_normal(300), 0, UPPER))),
         "zeros-among-bars": (np.sort(np.r_[np.zeros(9), some]), np.sort(np.r_[np.zeros(3), some])),
         "all-zero": (np.zeros(5), some),
