@@ -11,5 +11,14 @@ rule all:
     """The page of the study and the checks of its results: the default."""
     default_target: True
     input:
-        report=rules.report.output[0],
-        checks=rules.checks.output[0],
+        rules.report.output,
+        rules.checks.output,
+        # All that the study has to show, so that what was lost is made again.
+        rules.topoquant_figure_2.output,
+        rules.block_drift.output,
+        rules.gauge_drift_figure.output if WITH_GAUGES else [],
+        rules.weight_error_table.output,
+        rules.drift_table.output,
+        rules.timings.output,
+        expand(f"{PAGES}/tables/{{kind}}.parquet", kind=KINDS),
+        [SHARDS_OF[kind] for kind in KINDS],

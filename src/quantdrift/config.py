@@ -194,7 +194,8 @@ def load(directory: Path, snakemake_config: dict[str, Any]) -> Study:
     with initialize_config_dir(str(directory.resolve()), version_base=None):
         raw = _compose("config", [f"study={name}", *map(str, overrides)])
         model_names, scheme_ids = raw.pop("models"), raw.pop("schemes")
-        models = [_model(directory, entry) for entry in _names("models", model_names)]
+        seed = raw.pop("regauge_seed")
+        models = [_model(directory, entry, seed) for entry in _names("models", model_names)]
         families = {
             entry: _compose(f"scheme/{entry}", [])["scheme"]
             for entry in members(directory, "scheme")
@@ -243,7 +244,7 @@ def _parse(kind: Any, raw: dict[str, Any], where: str) -> Any:
         raise ConfigurationError("\n".join([f"{where} cannot be read:", *lines])) from error
 
 
-def _model(directory: Path, entry: str) -> Model:
+def _model(directory: Path, entry: str, regauge_seed: Any) -> Model:
     """A file of config/model/, or a path put in a model's place."""
     known = members(directory, "model")
     if entry in known:
@@ -255,8 +256,11 @@ def _model(directory: Path, entry: str) -> Model:
         absolute = str(path.expanduser().resolve())
         slug = re.sub(r"[^a-z0-9._-]+", "-", path.resolve().stem.lower()).strip("-._") or "model"
         model_id = f"{slug}-{hashlib.sha256(absolute.encode()).hexdigest()[:6]}"
-        raw = {"kind": "local", "path": absolute}
-        return _parse(Model, {"id": model_id, "label": path.stem, "source": raw}, entry)
+        if regauge_seed is not None:
+            model_id += f"-gauge{regauge_seed}"
+        source = {"kind": "local", "path": absolute}
+        raw = {"id": model_id, "label": path.stem, "source": source, "regauge_seed": regauge_seed}
+        return _parse(Model, raw, entry)
     raise ConfigurationError(
         f"There is no model {entry!r}: config/model/ has {_listed(known)}, and there is no "
         "Hugging Face directory and no .gguf file of that path."
@@ -303,6 +307,8 @@ def _check(study: Study) -> None:
     ):
         if len(set(values)) < len(values):
             raise ConfigurationError(f"{key} names one entry twice: {values}.")
+    if study.gauge.schemes and not study.gauge.seeds:
+        raise ConfigurationError("gauge.schemes names schemes, but gauge.seeds is empty.")
     if not study.topology.filtrations:
         raise ConfigurationError("topology.filtrations is empty, so there is nothing to compare.")
     _check_grids(study.topology)

@@ -85,7 +85,7 @@ def _study(
                     _scheme_rows(rows, key | {"scheme": scheme}, parts, gauges)
     tables = {kind: pd.DataFrame(its) for kind, its in rows.items()}
     if not gauges:
-        columns = ["model", "scheme", "role", "block", "filtration", "gauge_seed", "swd"]
+        columns = ["model", "scheme", "role", "block", "part", "filtration", "gauge_seed", "swd"]
         tables["gauge_drift"] = pd.DataFrame(columns=columns)
     tables["gauge_drift"] = with_home(tables["gauge_drift"], names)
     blocks = by_block(tables["distances"])
@@ -146,4 +146,4 @@ def _scheme_rows(
         for seed, factor in enumerate((1.0, 1.02, 0.98)):
             for filtration, scale in FILTRATIONS.items():
                 row = {"filtration": filtration, "gauge_seed": seed, "swd": swd * scale * factor}
-                rows["gauge_drift"].append(key | row)
+                rows["gauge_drift"] += [key | row | {"part": part} for part in range(parts)]

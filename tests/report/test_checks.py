@@ -87,12 +87,6 @@ BREAKS = {
         "ledger",
         lambda t: t.assign(bits=t["bits"] + (t.index == 0)),
     ),
-    "weight error falls with bits within a family": (
-        "weight_error",
-        lambda t: t.assign(
-            relative_frobenius=t["relative_frobenius"].where(t["type"] != "q8_0", 0.5)
-        ),
-    ),
     "drift in the home gauge is the drift of the study": (
         "gauge_drift",
         lambda t: t.assign(swd=t["swd"] * (1 + 1e-4)),
@@ -109,6 +103,21 @@ def test_a_broken_result_is_named(name):
     assert name in [check.name for check in found if not check.passed]
     with pytest.raises(IntegrityError, match=name.replace("[", r"\[").replace("+", r"\+")):
         raise_for(found)
+
+
+def test_an_error_that_rises_with_bits_is_a_claim_that_fails_and_no_broken_result():
+    made = study()
+    name = "weight error falls with bits within a family"
+    errors = made.errors.assign(
+        relative_frobenius=made.errors["relative_frobenius"].where(
+            made.errors["type"] != "q8_0", 0.5
+        )
+    )
+    gauge = made.tables["gauge_drift"]
+    held = {c.name: c.passed for c in claims(made.drift, made.errors, gauge, made.names)}
+    broken = {c.name: c.passed for c in claims(made.drift, errors, gauge, made.names)}
+    assert held[name]
+    assert not broken[name]
 
 
 def test_rows_of_another_study_are_too_many():

@@ -1,3 +1,4 @@
+import dataclasses
 import re
 import shutil
 from html.parser import HTMLParser
@@ -16,7 +17,11 @@ def results(made, timings=True):
     jobs = [["weights", "weights/tiny.tsv", 2.0, 1.5, 300.0], ["diagrams", "d", 125.0, None, None]]
     columns = ["stage", "job", "seconds", "cpu_seconds", "peak_mib"]
     tensors = pd.DataFrame(
-        {"tensor": ["model.embed_tokens.weight", "a"], "on_lattice": [True, False]}
+        {
+            "tensor": ["model.embed_tokens.weight", "a"],
+            "role": ["embed", "v"],
+            "on_lattice": [True, False],
+        }
     )
     made_by = {"model_sha256": "ab" * 32, "code": "c0de", "versions": {"numpy": "9.9"}}
     shown = figures(made) if len(made.tables["gauge_drift"]) else figures(study())[:3]
@@ -25,6 +30,7 @@ def results(made, timings=True):
         names=made.names,
         threshold=THRESHOLD,
         short_rows="flat",
+        points="rows",
         drift=made.drift,
         errors=made.errors,
         blocks=made.blocks,
@@ -206,3 +212,13 @@ def test_choosing_a_distance_redraws_and_survives_a_resize(opened):
     tab.wait_for_timeout(600)
     chosen = "document.querySelector('#topoquant_figure_2 select').selectedOptions[0].label"
     assert tab.evaluate(chosen) == "persistent entropy"
+
+
+def test_weights_on_a_lattice_take_the_answer_back_before_it_is_given():
+    plain = results(study())
+    warning = "quantized before"
+    assert warning not in page(plain)
+    tensors = {model: rows.assign(on_lattice=True) for model, rows in plain.tensors.items()}
+    html = page(dataclasses.replace(plain, tensors=tensors))
+    assert html.index("Do not compare levels") < html.index("Smallest quiet format")
+    assert warning in html

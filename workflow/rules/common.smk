@@ -7,7 +7,10 @@ import quantdrift.digest
 import quantdrift.models.headers
 
 ROOT = Path(workflow.basedir)
-STUDY = quantdrift.config.load(ROOT / "config", config)
+try:
+    STUDY = quantdrift.config.load(ROOT / "config", config)
+except quantdrift.config.ConfigurationError as error:
+    raise WorkflowError(str(error)) from None
 RESULTS = STUDY.results
 SHARDS = f"{RESULTS}/shards"
 LOGS = f"{RESULTS}/logs"
@@ -123,3 +126,4 @@ SHARDS_OF = {
     "distances": shards("distances", SCHEMES, TOPOLOGY.preset),
     "gauge_drift": shards("gauge_drift", STUDY.gauge.schemes, TOPOLOGY.preset),
 }
+KINDS = [kind for kind, files in SHARDS_OF.items() if files]

@@ -328,6 +328,7 @@ rule report:
         models=model_facts(),
         short_rows=STUDY.short_rows,
         threshold=TOPOLOGY.threshold,
+        points=TOPOLOGY.points,
         code=digest("report.py"),
     message:
         "The page of study {STUDY.name}"

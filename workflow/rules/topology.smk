@@ -115,6 +115,8 @@ rule gauge_drift:
         home_seed=lambda w: STUDY.model(w.model).regauge_seed,
         threshold=TOPOLOGY.threshold,
         filtrations=TOPOLOGY.filtrations,
+        points=TOPOLOGY.points,
+        backend=TOPOLOGY.backend,
         directions=TOPOLOGY.grids["swd_directions"],
         precision=TOPOLOGY.precision,
         max_points=TOPOLOGY.max_points,

@@ -42,10 +42,12 @@ if __name__ == "__main__":
     job.start(snakemake.log[0], snakemake.threads)
     shard, params = Shard.of(snakemake.wildcards), dict(snakemake.params.items())
     checkpoint = Checkpoint(Path(snakemake.input.checkpoint))
+    stage_root = params.pop("stage")
     made = job.provenance(
         model_sha256=provenance(Path(snakemake.input.tensors))["model_sha256"], **params
     )
-    stage_root, code, type_name = params.pop("stage"), params.pop("code"), params.pop("type")
+    del params["code"]
+    type_name = params.pop("type")
     quantize = quantizer(type_name, shard.short_rows)
     stage = Stage(Path(stage_root), DIAGRAMS, {"output": snakemake.output[0], "made": made})
 

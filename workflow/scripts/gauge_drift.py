@@ -14,7 +14,7 @@ from quantdrift.tables.io import provenance, write
 from quantdrift.tables.shard import Shard
 from quantdrift.tables.stage import Stage
 from quantdrift.tables.topology import GAUGE_DRIFT
-from quantdrift.topology.diagrams import Precision, h0_deaths, sample_rows
+from quantdrift.topology.diagrams import Precision, clouds, h0_deaths, sample_rows
 from quantdrift.topology.filtrations import censor
 from quantdrift.topology.sliced import sliced_wasserstein
 
@@ -23,6 +23,9 @@ def measure(
     weight: np.ndarray,
     quantize: Quantizer,
     *,
+    points: str,
+    head_dim: int,
+    backend: str,
     precision: Precision,
     max_points: int,
     sample_seed: int,
@@ -30,25 +33,32 @@ def measure(
     filtrations: list[str],
     directions: int,
 ) -> Iterator[dict[str, Any]]:
-    kept = sample_rows(weight, max_points, np.random.default_rng([sample_seed, 0]))
-    base = h0_deaths(weight[kept], precision=precision)
-    deaths = h0_deaths(quantize(weight).weight[kept], precision=precision)
-    for filtration in filtrations:
-        a, b = (censor(d, filtration, threshold) for d in (base, deaths))
-        swd = sliced_wasserstein(a, b, directions=directions)
-        yield {"filtration": filtration, "swd": swd}
+    both = zip(
+        clouds(weight, points, head_dim),
+        clouds(quantize(weight).weight, points, head_dim),
+        strict=True,
+    )
+    for (part, base), (_, quantized) in both:
+        kept = sample_rows(base, max_points, np.random.default_rng([sample_seed, part]))
+        before, after = (
+            h0_deaths(cloud[kept], backend=backend, precision=precision)
+            for cloud in (base, quantized)
+        )
+        for filtration in filtrations:
+            a, b = (censor(deaths, filtration, threshold) for deaths in (before, after))
+            swd = sliced_wasserstein(a, b, directions=directions)
+            yield {"part": part, "filtration": filtration, "swd": swd}
 
 
 if __name__ == "__main__":
     job.start(snakemake.log[0], snakemake.threads)
     shard, params = Shard.of(snakemake.wildcards), dict(snakemake.params.items())
     checkpoint = Checkpoint(Path(snakemake.input.checkpoint))
+    stage_root = Path(params.pop("stage"))
     made = job.provenance(
         model_sha256=provenance(Path(snakemake.input.tensors))["model_sha256"], **params
     )
-    stage = Stage(
-        Path(params.pop("stage")), GAUGE_DRIFT, {"output": snakemake.output[0], "made": made}
-    )
+    stage = Stage(stage_root, GAUGE_DRIFT, {"output": snakemake.output[0], "made": made})
     quantize = quantizer(params.pop("type"), shard.short_rows)
     seeds, step, code = params.pop("seeds"), params.pop("block_step"), params.pop("code")
     home = Gauge(params.pop("home_seed"), checkpoint.geometry)
@@ -62,7 +72,7 @@ if __name__ == "__main__":
             with shard.naming(block):
                 moved = regauge(weight, shard.role, block, home, there)
                 key = {k: v for k, v in shard.key(block).items() if k != "seed"}
-                found = measure(moved, quantize, **params)
+                found = measure(moved, quantize, head_dim=checkpoint.geometry.head_dim, **params)
                 rows += [key | {"gauge_seed": seed} | row for row in found]
         return rows
 

@@ -29,6 +29,7 @@ if __name__ == "__main__":
         names=names,
         threshold=params.threshold,
         short_rows=params.short_rows,
+        points=params.points,
         drift=names.described(read(DRIFT_TABLE, Path(given.drift)).to_pandas()),
         errors=names.described(read(WEIGHT_ERROR_TABLE, Path(given.errors)).to_pandas()),
         blocks=by_block(read(DISTANCES, distances).to_pandas()),

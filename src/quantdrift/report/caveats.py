@@ -1,5 +1,7 @@
 """What the answer does not say, with the numbers that show it."""
 
+from collections.abc import Iterable, Mapping
+
 import pandas as pd
 
 from . import findings
@@ -8,8 +10,8 @@ from .names import Names, listed, role_label
 
 SHORT_ROWS = {
     "flat": (
-        "Rows here may not divide into the formats' blocks of 256. Matrices are quantized as one "
-        "row-major run of numbers, at the formats' nominal bits: right for studying a format, but "
+        "Where rows do not divide into a format's blocks of 256, the matrix is quantized as one "
+        "row-major run of numbers, at the format's nominal bits: right for studying a format, but "
         "llama.cpp cannot store such rows and would fall back to another type."
     ),
     "fallback": (
@@ -62,7 +64,7 @@ def _censoring(drift: pd.DataFrame, names: Names, threshold: float) -> str:
         read = [f"{number(value)} ({name})" for name, value in means.items()]
         label = role_label(role)
         text += (
-            f" So {label} is nearly empty at the threshold, and that it drifts least may be "
+            f" So {label} is nearly empty at the threshold, and a small drift of it may be "
             f"censoring: its SWD at {names.levels[-1]} is {listed(read)}."
         )
         if "full" in means.index:
@@ -111,6 +113,25 @@ def _bits(errors: pd.DataFrame, names: Names) -> str:
             "a projection at its own type."
         )
     return text
+
+
+def on_lattice(
+    tensors: Mapping[str, pd.DataFrame], roles: Iterable[str], names: Names
+) -> list[str]:
+    """A warning for each model whose measured weights lie on the lattice of a quantized source."""
+    found = []
+    for model in names.models:
+        rows = tensors[model.id]
+        hit = rows.loc[rows["on_lattice"] & rows["role"].isin(list(roles)), "role"]
+        if len(hit):
+            roles_hit = listed(role_label(role) for role in dict.fromkeys(hit))
+            found.append(
+                f"{roles_hit} of {model.label} were quantized before. A format that fits their "
+                "grid finds nothing to round, so levels cannot be compared here. Set "
+                "regauge_seed and run again: that takes the weights off the grid and changes "
+                "nothing that the model computes."
+            )
+    return found
 
 
 def _lattice(names: Names) -> list[str]:

@@ -8,12 +8,13 @@ import pandas as pd
 
 from . import findings
 from .answer import Point, answer, headline, number, percent
-from .caveats import caveats
+from .caveats import caveats, on_lattice
 from .checks import Check, claims
 from .figure import render
 from .made import HtmlTable, facts, model_table, timing_table
 from .names import Names, listed, role_label
 
+POINTS = {"rows": "rows", "columns": "columns", "heads": "rows of each head"}
 VERDICT_SIGNS = {"quiet": "○", "moves": "◐", "reshapes": "●"}
 
 
@@ -33,6 +34,8 @@ class Results:
     figures: list[dict[str, Any]]
     """Specifications that `figure.save` wrote, in the order they are shown."""
     tensors: Mapping[str, pd.DataFrame]
+    points: str
+    """What a point of a cloud is: rows, columns or heads."""
     made: Mapping[str, Mapping[str, Any]]
     """Provenance of each model's tensors, of diagrams and of distances."""
 
@@ -61,7 +64,10 @@ def page(results: Results) -> str:
         study=results.study,
         title=f"What quantization does to {subject}",
         headline=headline(found),
-        points=answer(results.drift, results.errors, results.blocks, names, found),
+        points=[
+            *warnings_first(results),
+            *answer(results.drift, results.errors, results.blocks, names, found),
+        ],
         rule=verdict_rule(),
         glances=[glance(results, model.id, found) for model in names.models],
         caveats=caveats(
@@ -135,6 +141,12 @@ def glance(results: Results, model: str, found: list[findings.Verdict]) -> HtmlT
     )
 
 
+def warnings_first(results: Results) -> list[Point]:
+    """What must be read before the answer, since it takes the answer back."""
+    warned = on_lattice(results.tensors, set(results.drift["role"]), results.names)
+    return [Point.of("Do not compare levels", warned)] if warned else []
+
+
 def weights_chapter(results: Results) -> Chapter:
     """Chapter 1: the topology of the weights."""
     notes = []
@@ -144,9 +156,9 @@ def weights_chapter(results: Results) -> Chapter:
         id="weights",
         title="Topology of the weights",
         lead=(
-            "The rows of a weight matrix are points; their cosine distances give a persistence "
-            "diagram of connected components (H0). Drift is the distance between the diagrams "
-            "before and after quantization."
+            f"The {POINTS[results.points]} of a weight matrix are points; their cosine distances "
+            "give a persistence diagram of connected components (H0). Drift is the distance between "
+            "the diagrams before and after quantization."
         ),
         figures=results.figures,
         claims=claims(results.drift, results.errors, results.gauge, results.names),

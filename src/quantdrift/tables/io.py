@@ -98,7 +98,12 @@ def read(table: Table, path: Path) -> pa.Table:
         TableError: the file's columns are not those of the table.
         FileNotFoundError: there is no such file.
     """
-    data = pq.ParquetFile(path).read()
+    try:
+        data = pq.ParquetFile(path).read()
+    except pa.ArrowInvalid as error:
+        raise TableError(
+            f"{path} is no readable Parquet file ({error}); delete it and run again."
+        ) from error
     if not data.schema.remove_metadata().equals(table.schema.remove_metadata()):
         raise TableError(
             f"{path} does not hold {table.kind} as this version defines it; "

@@ -115,7 +115,17 @@ DISTANCES = Table(
 GAUGE_DRIFT = Table(
     kind="gauge_drift",
     row="the drift of one matrix in one gauge",
-    key=("model", "scheme", "short_rows", "preset", "gauge_seed", "block", "role", "filtration"),
+    key=(
+        "model",
+        "scheme",
+        "short_rows",
+        "preset",
+        "gauge_seed",
+        "block",
+        "role",
+        "part",
+        "filtration",
+    ),
     schema=pa.schema(
         [
             MODEL,
@@ -125,6 +135,7 @@ GAUGE_DRIFT = Table(
             column("gauge_seed", INT, "seed of the gauge the matrix was moved to"),
             BLOCK,
             ROLE,
+            PART,
             column("filtration", TEXT, "clip, drop or full"),
             column("swd", REAL, "sliced Wasserstein distance"),
         ]
