@@ -256,3 +256,16 @@ def test_a_name_in_config_stands_before_a_directory_of_that_name(tmp_path, monke
     (tmp_path / "smollm2-135m").mkdir()
     monkeypatch.chdir(tmp_path)
     assert isinstance(asked("models=[smollm2-135m]").models[0].source, Hub)
+
+
+def test_models_by_path_take_the_gauge_that_is_asked_for(tmp_path):
+    plain = asked(f"models=[{tmp_path}]").models[0]
+    moved = load(CONFIG, {"set": [f"models=[{tmp_path}]", "regauge_seed=3"]}).models[0]
+    assert plain.regauge_seed is None
+    assert moved.regauge_seed == 3
+    assert moved.id == f"{plain.id}-gauge3"  # its shards are others
+
+
+def test_gauges_without_seeds_are_refused():
+    with pytest.raises(ConfigurationError, match=r"gauge.seeds is empty"):
+        asked("gauge.seeds=[]")

@@ -98,7 +98,7 @@ def diagram_figure(
         name="topoquant_figure_2_diagram",
         title=f"The matrix that drifts most at {level}: {where}",
         caption=(
-            "H0 persistence: every point of the cloud is born as a component at distance 0 and dies "
+            "H0 persistence: every point of the cloud is born as a component at 0 and dies "
             "when it merges. Left: the diagrams; a tick is a bar, at the distance of its death, "
             "and the triangle is the component that never dies. Right: how many components are "
             "left at "

@@ -157,8 +157,8 @@ def weights_chapter(results: Results) -> Chapter:
         title="Topology of the weights",
         lead=(
             f"The {POINTS[results.points]} of a weight matrix are points; their cosine distances "
-            "give a persistence diagram of connected components (H0). Drift is the distance between "
-            "the diagrams before and after quantization."
+            "give a persistence diagram of connected components (H0). Drift is the distance "
+            "between the diagrams before and after quantization."
         ),
         figures=results.figures,
         claims=claims(results.drift, results.errors, results.gauge, results.names),
