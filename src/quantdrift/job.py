@@ -59,6 +59,21 @@ def progress(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
     log.info("%s: %d done in %s", label, done, _duration(time.monotonic() - began))
 
 
+def require_memory(needed: int, remedy: str) -> None:
+    """Stop before the work if it needs more memory than this machine has free.
+
+    Raises:
+        MemoryError: says how much is needed and free, and what to do.
+    """
+    import psutil
+
+    free = psutil.virtual_memory().available
+    if needed > free:
+        raise MemoryError(
+            f"{needed / 2**30:.1f} GiB are needed and {free / 2**30:.1f} GiB are free; {remedy}."
+        )
+
+
 def provenance(**facts: Any) -> dict[str, Any]:
     """Facts about how a file was made, with the versions of what made it."""
     packages = ("quantdrift", "numpy", "libggml-python", "pyarrow")

@@ -13,7 +13,7 @@ from quantdrift.tables.io import provenance, write
 from quantdrift.tables.shard import Shard
 from quantdrift.tables.stage import Stage
 from quantdrift.tables.topology import DIAGRAMS
-from quantdrift.topology.diagrams import Precision, clouds, h0_deaths, sample_rows
+from quantdrift.topology.diagrams import Precision, clouds, h0_deaths, required_bytes, sample_rows
 
 
 def measure(
@@ -30,6 +30,10 @@ def measure(
         # The same rows are drawn before and after quantization: the seed alone decides.
         kept = sample_rows(cloud, max_points, np.random.default_rng([sample_seed, part]))
         sampled = cloud if len(kept) == len(cloud) else cloud[kept]
+        job.require_memory(
+            required_bytes(len(sampled), precision, sampled.shape[1]),
+            "lower topology.max_points, or set topology.precision=float32",
+        )
         yield {
             "part": part,
             "n_points": len(sampled),
