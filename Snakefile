@@ -4,6 +4,7 @@
 include: "workflow/rules/common.smk"
 include: "workflow/rules/models.smk"
 include: "workflow/rules/topology.smk"
+include: "workflow/rules/behaviour.smk"
 include: "workflow/rules/report.smk"
 
 
@@ -19,6 +20,10 @@ rule all:
         rules.gauge_drift_figure.output if WITH_GAUGES else [],
         rules.weight_error_table.output,
         rules.drift_table.output,
+        rules.agreement_table.output if WITH_AGREEMENT else [],
+        rules.topoquant_table_1.output if WITH_AGREEMENT else [],
+        rules.topoquant_figure_3.output if WITH_AGREEMENT else [],
+        rules.agreement_blocks.output if WITH_AGREEMENT else [],
         rules.timings.output,
         expand(f"{PAGES}/tables/{{kind}}.parquet", kind=KINDS),
         [SHARDS_OF[kind] for kind in KINDS],

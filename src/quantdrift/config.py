@@ -68,6 +68,38 @@ Source = Annotated[Wheel | Hub | Local, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, config=STRICT)
+class Own:
+    """Items written for this project, shipped with it."""
+
+    kind: Literal["own"]
+    name: str
+
+
+@dataclass(frozen=True, config=STRICT)
+class HubFiles:
+    """Some files of a data set on the Hugging Face hub at one revision."""
+
+    kind: Literal["hub"]
+    repository: str
+    revision: str
+    files: Annotated[list[str], Field(min_length=1)]
+    """Names or patterns, Parquet or JSON lines."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Dataset:
+    """One multiple-choice data set."""
+
+    id: str
+    schema: Literal["arc", "hellaswag", "winogrande"]
+    label: str
+    source: Annotated[Own | HubFiles, Field(discriminator="kind")]
+    local: list[str] = field(default_factory=list)
+    """Names or patterns of the same data under `data.dir`."""
+    license: str = "not stated"
+
+
+@dataclass(frozen=True, config=STRICT)
 class Model:
     """One checkpoint, and what has to be known of it before it is there."""
 
@@ -82,6 +114,8 @@ class Model:
     license: str = "not stated"
     regauge_seed: NotNegative | None = None
     """Seed of the gauge the weights are moved to; None leaves them as they came."""
+    bos_token: str | None = None
+    """What stands first where a BOS token is asked for; None: what the tokenizer declares."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -121,6 +155,37 @@ class Gauge:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Data:
+    """Where data sets of the hub lie on this machine, if they do."""
+
+    dir: str | None = None
+
+
+@dataclass(frozen=True, config=STRICT)
+class Behaviour:
+    """How whole models run."""
+
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")]
+    dtype: Literal["auto", "float32", "bfloat16"]
+    threads: Positive
+    batch: Positive
+    """Prompts of one length that run together; nothing is padded."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class Agreement:
+    """How attention is compared."""
+
+    preset: Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")]
+    items: NotNegative
+    """Items of each data set, drawn by `item_seed`; 0: all."""
+    item_seed: NotNegative
+    top: Positive
+    bos: Annotated[list[Literal["with", "without"]], Field(min_length=1)]
+    heads: Literal["mean", "each"]
+
+
+@dataclass(frozen=True, config=STRICT)
 class Study:
     """A named set of models, schemes and measures."""
 
@@ -129,11 +194,15 @@ class Study:
     downloads: str
     models: list[Model]
     schemes: list[Scheme]
+    datasets: list[Dataset]
     roles: list[Role]
     short_rows: Literal["flat", "fallback", "error"]
     blocks_per_job: NotNegative
     topology: Topology
     gauge: Gauge
+    data: Data
+    behaviour: Behaviour
+    agreement: Agreement
 
     def model(self, model_id: str) -> Model:
         """The model of that id."""
@@ -142,6 +211,10 @@ class Study:
     def scheme(self, scheme_id: str) -> Scheme:
         """The scheme of that id."""
         return next(scheme for scheme in self.schemes if scheme.id == scheme_id)
+
+    def dataset(self, dataset_id: str) -> Dataset:
+        """The data set of that id."""
+        return next(dataset for dataset in self.datasets if dataset.id == dataset_id)
 
 
 # The nominal levels of llama.cpp that a scheme id may name.
@@ -194,16 +267,17 @@ def load(directory: Path, snakemake_config: dict[str, Any]) -> Study:
     with initialize_config_dir(str(directory.resolve()), version_base=None):
         raw = _compose("config", [f"study={name}", *map(str, overrides)])
         model_names, scheme_ids = raw.pop("models"), raw.pop("schemes")
+        dataset_names = raw.pop("datasets")
         seed = raw.pop("regauge_seed")
         models = [_model(directory, entry, seed) for entry in _names("models", model_names)]
+        datasets = [_dataset(directory, entry) for entry in _names("datasets", dataset_names)]
         families = {
             entry: _compose(f"scheme/{entry}", [])["scheme"]
             for entry in members(directory, "scheme")
         }
     schemes = [_scheme(entry, families) for entry in _names("schemes", scheme_ids)]
-    study = _parse(
-        Study, {"name": name, "models": models, "schemes": schemes} | raw, f"study {name}"
-    )
+    named = {"name": name, "models": models, "schemes": schemes, "datasets": datasets}
+    study = _parse(Study, named | raw, f"study {name}")
     _check(study)
     return study
 
@@ -267,6 +341,17 @@ def _model(directory: Path, entry: str, regauge_seed: Any) -> Model:
     )
 
 
+def _dataset(directory: Path, entry: str) -> Dataset:
+    """A file of config/dataset/."""
+    known = members(directory, "dataset")
+    if entry not in known:
+        raise ConfigurationError(
+            f"There is no data set {entry!r}: config/dataset/ has {_listed(known)}."
+        )
+    raw = _compose(f"dataset/{entry}", [])["dataset"]
+    return _parse(Dataset, {"id": entry, "label": entry} | raw, f"config/dataset/{entry}.yaml")
+
+
 def _scheme(entry: str, families: dict[str, dict[str, Any]]) -> Scheme:
     """The scheme that an id names: the family whose pattern it fits, at its level."""
     for name, family in families.items():
@@ -292,8 +377,9 @@ def _check(study: Study) -> None:
     for kind, ids in (
         ("model", [model.id for model in study.models]),
         ("scheme", [scheme.id for scheme in study.schemes]),
+        ("data set", [dataset.id for dataset in study.datasets]),
     ):
-        if not ids:
+        if not ids and kind != "data set":
             raise ConfigurationError(f"study {study.name} names no {kind}.")
         for entry in ids:
             if ids.count(entry) > 1:
@@ -304,6 +390,7 @@ def _check(study: Study) -> None:
         ("roles", study.roles),
         ("topology.filtrations", study.topology.filtrations),
         ("gauge.seeds", study.gauge.seeds),
+        ("agreement.bos", study.agreement.bos),
     ):
         if len(set(values)) < len(values):
             raise ConfigurationError(f"{key} names one entry twice: {values}.")

@@ -4,6 +4,7 @@ The library itself is silent; scripts use these few functions, and tests may cal
 """
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -16,16 +17,22 @@ Item = TypeVar("Item")
 log = logging.getLogger("quantdrift")
 
 _SECONDS_BETWEEN_LINES = 5.0
+_OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
-def start(log_file: str, threads: int) -> None:
+def start(log_file: str, threads: int, *, online: bool = False) -> None:
     """Send messages and uncaught exceptions to the log and the terminal; hold `threads`.
 
-    Snakemake does not send a script's traceback to the rule's log: the hook here does.
+    Snakemake does not send a script's traceback to the rule's log: the hook here does. Only the
+    jobs that download are `online`; for all others the hub is switched off.
     """
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(threads)
+    if not online:
+        os.environ |= dict.fromkeys(_OFFLINE, "1")
+        if hub := sys.modules.get("huggingface_hub.constants"):  # it read them when imported
+            vars(hub)["HF_HUB_OFFLINE"] = True
     Path(log_file).parent.mkdir(parents=True, exist_ok=True)
     formatter = logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S")
     to_file, to_terminal = logging.FileHandler(log_file, mode="w"), logging.StreamHandler()
@@ -57,6 +64,11 @@ def progress(items: Iterable[Item], total: int, label: str) -> Iterator[Item]:
             log.info("%s: %d of %d, %s left", label, done, total, _duration(left), extra=_SEEN)
             spoke = now
     log.info("%s: %d done in %s", label, done, _duration(time.monotonic() - began))
+
+
+def say(line: str) -> None:
+    """To the log, and to a terminal that waits."""
+    log.info(line, extra=_SEEN)
 
 
 def require_memory(needed: int, remedy: str) -> None:

@@ -11,7 +11,7 @@ from tiny_models import BLOCKS, logits_of, silent, tiny, weights_of
 from transformers import AutoModelForCausalLM
 
 from quantdrift.models import checkpoint as checkpoint_module
-from quantdrift.models.checkpoint import Checkpoint, TensorRecord, model_sha256, prepare
+from quantdrift.models.checkpoint import Checkpoint, RoleError, TensorRecord, model_sha256, prepare
 from quantdrift.models.layouts import UnsupportedArchitectureError
 
 K1 = "model.layers.1.self_attn.k_proj.weight"
@@ -232,7 +232,7 @@ def test_a_tied_model_has_no_head(tmp_path):
     records = made_from(save_single(model, tmp_path / "source"))
     assert [r.role for r in records].count("embed") == 1
     assert "head" not in {r.role for r in records}
-    with pytest.raises(KeyError, match="lm_head"):
+    with pytest.raises(RoleError, match=r"no matrix of role 'head' \(it is tied to embed\)"):
         Checkpoint(tmp_path / "out").matrix("head")
     assert_same_model(model, tmp_path / "out")
 
@@ -295,7 +295,10 @@ def assert_refused(source: Path, kind: type[Exception], match: str) -> None:
         ({"vocab_size": 127}, r"has shape \(128, 64\); the config says \(127, 64\)"),
         ({"intermediate_size": None}, r"intermediate_size is None"),
         ({"num_attention_heads": "4"}, r"num_attention_heads is '4'"),
-        ({"model_type": "gpt2"}, r"'gpt2' is not supported; known are llama, mistral, qwen2"),
+        (
+            {"model_type": "opt"},
+            r"'opt' is not supported; known are llama, mistral, .*, gpt_neox\.",
+        ),
         ({"quantization_config": {"quant_method": "gptq"}}, r"already quantized \(gptq\)"),
     ],
 )

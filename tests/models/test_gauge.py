@@ -3,17 +3,31 @@ import pytest
 import torch
 from tiny_models import BLOCKS, Q4_0, logits_of, silent, tiny, weights_of, write_gguf
 from transformers import AutoModelForCausalLM
+from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.models.mistral.modeling_mistral import MistralRMSNorm
+from transformers.models.phi3.modeling_phi3 import Phi3RMSNorm
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
+from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from quantdrift.models.checkpoint import Checkpoint, prepare
-from quantdrift.models.gauge import Gauge, regauge
-from quantdrift.models.layouts import LAYOUTS, Geometry, layout_of
+from quantdrift.models.families import LAYOUTS, layout_of
+from quantdrift.models.gauge import Gauge, regauge_stored
+from quantdrift.models.layouts import Place
 from quantdrift.quantizers.llamacpp import LlamaCpp
 from quantdrift.sensitivity.weight_error import weight_error
 
-FAMILIES = ("llama", "qwen2")
-UNTOUCHED = {"embed", "head", "final_norm", "q_bias", "k_bias"}
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma3", "phi3")
+UNTOUCHED = {"embed", "head", "final_norm", "q_bias", "k_bias", "q_norm", "k_norm"} | {
+    "attention_post_norm",
+    "mlp_post_norm",
+}
+PARTS = {
+    "llama": ("q", "k", "v", "gate"),
+    "qwen2": ("v_bias",),
+    "gemma3": ("v", "up"),
+    "phi3": ("qkv", "gate_up"),
+}
 
 
 @pytest.fixture
@@ -24,19 +38,24 @@ def float64_norms(monkeypatch):
         mean_square = x.pow(2).mean(-1, keepdim=True)
         return self.weight * (x * torch.rsqrt(mean_square + self.variance_epsilon))
 
-    monkeypatch.setattr(LlamaRMSNorm, "forward", forward)
-    monkeypatch.setattr(Qwen2RMSNorm, "forward", forward)
+    def gemma3_forward(self, x):
+        return self._norm(x) * (1 + self.weight)
+
+    for norm in (LlamaRMSNorm, MistralRMSNorm, Qwen2RMSNorm, Qwen3RMSNorm, Phi3RMSNorm):
+        monkeypatch.setattr(norm, "forward", forward)
+    monkeypatch.setattr(Gemma3RMSNorm, "forward", gemma3_forward)
 
 
 def moved(weights, config, old, new, left_out=()):
     """All weights of a model in another gauge."""
-    layout, geometry = layout_of(config.to_dict()), Geometry.of(config.to_dict())
+    layout = layout_of(config.to_dict())
+    geometry = layout.geometry(config.to_dict())
     gauges = Gauge(old, geometry), Gauge(new, geometry)
     result = {}
     for name, values in weights.items():
         place = layout.place(name)
         kept = place.part in left_out
-        result[name] = values if kept else regauge(values, place.part, place.block, *gauges)
+        result[name] = values if kept else regauge_stored(values, place, layout, *gauges)
     return result
 
 
@@ -64,7 +83,7 @@ FLOAT64_NOISE = 1e-12
 @pytest.mark.parametrize("changes", [{}, {"head_dim": 24}, {"num_key_value_heads": 1}])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_gauge_is_the_same_function(family, changes, tied):
-    if family == "qwen2" and "head_dim" in changes:
+    if family in ("qwen2", "phi3") and "head_dim" in changes:
         changes = {"num_key_value_heads": 4}
     model = tiny(family, tie_word_embeddings=tied, **changes).double()
     weights = weights_of(model)
@@ -76,7 +95,7 @@ def test_a_gauge_is_the_same_function(family, changes, tied):
 @pytest.mark.parametrize(
     ("family", "part"),
     [(family, part) for family in FAMILIES for part in ("attention_norm", "mlp_norm", "o", "down")]
-    + [("qwen2", "v_bias"), ("llama", "q"), ("llama", "k"), ("llama", "v"), ("llama", "gate")],
+    + [(family, part) for family, parts in PARTS.items() for part in parts],
 )
 def test_without_one_part_it_is_another_function(family, part):
     # The control: the test above would see a part that is forgotten.
@@ -91,7 +110,8 @@ def test_heads_are_shared_in_the_order_of_transformers(family):
     # The control for grouped-query attention: o scaled in the order k0 k1 k0 k1, not k0 k0 k1 k1.
     model = tiny(family).double()
     weights = weights_of(model)
-    gauge = Gauge(3, Geometry.of(model.config.to_dict()))
+    config = model.config.to_dict()
+    gauge = Gauge(3, layout_of(config).geometry(config))
     wrong = moved(weights, model.config, None, 3)
     for b in range(BLOCKS):
         name = f"model.layers.{b}.self_attn.o_proj.weight"
@@ -148,7 +168,8 @@ def test_every_matrix_in_a_block_moves(family):
             assert after[name] is values
         else:
             assert after[name].dtype == np.float32
-            ratio = after[name] / values
+            offset = layout.norm_offset if values.ndim == 1 else 0
+            ratio = (after[name] + offset) / (values + offset)
             # A channel is scaled by 2^u, |u| <= 1/2; where two meet, by their product.
             assert 0.49 < ratio.min() < 0.9
             assert 1.1 < ratio.max() < 2.01
@@ -185,7 +206,8 @@ def test_to_its_own_gauge_a_tensor_comes_back_bit_for_bit(seed):
 
 
 def test_seeds_blocks_and_groups_differ_and_repeat():
-    geometry = Geometry.of(tiny().config.to_dict() | {"intermediate_size": 64, "head_dim": 32})
+    config = tiny().config.to_dict() | {"intermediate_size": 64, "head_dim": 32}
+    geometry = layout_of(config).geometry(config)
     scales = {
         (seed, block, group): Gauge(seed, geometry).scale(group, block)
         for seed in (0, 1)
@@ -202,14 +224,17 @@ def test_seeds_blocks_and_groups_differ_and_repeat():
 
 def test_a_part_that_the_gauge_forgot_would_be_seen():
     # Every part of every layout is either moved or known to be untouched.
-    model = tiny("qwen2")
-    geometry = Geometry.of(model.config.to_dict())
-    old, new = Gauge(None, geometry), Gauge(0, geometry)
     for layout in LAYOUTS:
+        if not layout.regauged:
+            continue
+        config = tiny("llama").config.to_dict()
+        geometry = layout.geometry(config)
+        old, new = Gauge(None, geometry), Gauge(0, geometry)
         for part in layout.parts:
-            values = np.ones(geometry.shape(part), np.float32)
-            block = 0 if layout.in_blocks(part) else None
-            assert (regauge(values, part, block, old, new) is values) == (part in UNTOUCHED), part
+            values = np.ones(layout.stored_shape(part, geometry), np.float32)
+            place = Place(part, 0 if layout.in_blocks(part) else None)
+            after = regauge_stored(values, place, layout, old, new)
+            assert (after is values) == (part in UNTOUCHED), part
 
 
 @pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])

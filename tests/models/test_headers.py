@@ -116,6 +116,8 @@ def test_directories(tmp_path):
         config,
         {"text_config": config},
         {"num_hidden_layers": 3, "text_config": config},
+        {"n_layer": 26},
+        {"text_config": {"n_layer": 26}},
     ):
         (tmp_path / "config.json").write_text(json.dumps(content))
         assert count_blocks(tmp_path) == 26

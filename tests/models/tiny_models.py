@@ -8,11 +8,16 @@ import gguf
 import numpy as np
 import torch
 from transformers import (
+    AutoModelForCausalLM,
+    Gemma3TextConfig,
+    GPT2Config,
+    GPTNeoXConfig,
     LlamaConfig,
-    LlamaForCausalLM,
+    MistralConfig,
+    Phi3Config,
     PreTrainedModel,
     Qwen2Config,
-    Qwen2ForCausalLM,
+    Qwen3Config,
 )
 
 VOCABULARY, HIDDEN, BLOCKS, HEADS, KV_HEADS = 128, 64, 3, 4, 2
@@ -20,33 +25,50 @@ F32, F16, BF16 = (gguf.GGMLQuantizationType[name] for name in ("F32", "F16", "BF
 Q8_0, Q4_0, Q4_1 = (gguf.GGMLQuantizationType[name] for name in ("Q8_0", "Q4_0", "Q4_1"))
 
 
+_COMMON = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": HIDDEN,
+    "intermediate_size": 96,
+    "num_hidden_layers": BLOCKS,
+    "num_attention_heads": HEADS,
+    "max_position_embeddings": 256,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+_LIKE_LLAMA = _COMMON | {"num_key_value_heads": KV_HEADS, "rms_norm_eps": 1e-5}
+CONFIGS: dict[str, tuple[type, dict[str, Any]]] = {
+    "llama": (LlamaConfig, _LIKE_LLAMA),
+    "mistral": (MistralConfig, _LIKE_LLAMA),
+    "qwen2": (Qwen2Config, _LIKE_LLAMA),
+    "qwen3": (Qwen3Config, _LIKE_LLAMA | {"head_dim": 32}),
+    "gemma3": (
+        Gemma3TextConfig,
+        # The window is shorter than the test's texts; half of what hidden / heads would scale by.
+        _LIKE_LLAMA
+        | {"head_dim": 32, "query_pre_attn_scalar": 32, "sliding_window": 8}
+        | {"tie_word_embeddings": False},
+    ),
+    "phi3": (Phi3Config, _LIKE_LLAMA | {"pad_token_id": 0}),
+    "gpt2": (GPT2Config, _COMMON | {"tie_word_embeddings": False}),
+    "gpt_neox": (GPTNeoXConfig, _COMMON),
+}
+
+
 def tiny(family: str = "llama", *, seed: int = 0, **changes: Any) -> PreTrainedModel:
     """A model whose every weight, norms and biases included, is random."""
-    config_type, model_type = {
-        "llama": (LlamaConfig, LlamaForCausalLM),
-        "qwen2": (Qwen2Config, Qwen2ForCausalLM),
-    }[family]
-    config = config_type(
-        **{
-            "vocab_size": VOCABULARY,
-            "hidden_size": HIDDEN,
-            "intermediate_size": 96,
-            "num_hidden_layers": BLOCKS,
-            "num_attention_heads": HEADS,
-            "num_key_value_heads": KV_HEADS,
-            "max_position_embeddings": 256,
-            "bos_token_id": 1,
-            "eos_token_id": 2,
-            "rms_norm_eps": 1e-5,
-        }
-        | changes
-    )
-    model = model_type(config).eval()
+    config_type, about = CONFIGS[family]
+    if family == "gpt2":  # the names that its config.json has
+        own = {"hidden_size": "n_embd", "num_hidden_layers": "n_layer"}
+        own |= {"num_attention_heads": "n_head", "max_position_embeddings": "n_positions"}
+        about = {own.get(key, key): value for key, value in about.items()}
+        about["n_inner"] = about.pop("intermediate_size")
+    model = AutoModelForCausalLM.from_config(config_type(**about | changes)).eval()
     generator = torch.Generator().manual_seed(seed)
+    norm = 0 if family == "gemma3" else 1  # Gemma multiplies by 1 + w
     with torch.no_grad():
         for parameter in model.parameters():
             # Matrices large enough that attention is no plain mean; norms around 1.
-            mean, sd = (0, 0.15) if parameter.ndim == 2 else (1, 0.3)
+            mean, sd = (0, 0.15) if parameter.ndim == 2 else (norm, 0.3)
             parameter.normal_(mean, sd, generator=generator)
     return model
 
@@ -94,15 +116,15 @@ def write_gguf(
     """Write what convert_hf_to_gguf.py would: matrices as `stored`, vectors in float32.
 
     Args:
-        model: a Llama or Qwen2.
+        model: of a family that is read from GGUF.
         path: the file to write.
         stored: type of the matrices.
-        left_out: metadata keys (without the architecture) and GGUF tensor names to leave out.
+        left_out: metadata keys (without the architecture), GGUF tensor names, or `tokenizer`.
         metadata: adds or replaces keys.
         extra: more tensors, float32, by GGUF name.
     """
     config: Any = model.config
-    family = config.model_type
+    family = {"gemma3_text": "gemma3", "mistral": "llama"}.get(config.model_type, config.model_type)
     writer = gguf.GGUFWriter(path, family)
     keys: dict[str, Callable[[], None]] = {
         "block_count": lambda: writer.add_block_count(config.num_hidden_layers),
@@ -112,25 +134,39 @@ def write_gguf(
         "head_count": lambda: writer.add_head_count(config.num_attention_heads),
         "head_count_kv": lambda: writer.add_head_count_kv(config.num_key_value_heads),
         "rms_eps": lambda: writer.add_layer_norm_rms_eps(config.rms_norm_eps),
-        "freq_base": lambda: writer.add_rope_freq_base(config.rope_parameters["rope_theta"]),
     }
+    rope = config.rope_parameters
+    if family == "gemma3":
+        keys["sliding_window"] = lambda: writer.add_sliding_window(config.sliding_window)
+        rope = rope["full_attention"]
+        if rope["rope_type"] == "linear":
+            keys["scaling"] = lambda: writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+            keys["factor"] = lambda: writer.add_rope_scaling_factor(rope["factor"])
+    if family == "phi3":
+        keys["sliding_window"] = lambda: writer.add_sliding_window(config.sliding_window or 0)
+        keys["original"] = lambda: writer.add_rope_scaling_orig_ctx_len(
+            config.original_max_position_embeddings
+        )
+    keys["freq_base"] = lambda: writer.add_rope_freq_base(rope["rope_theta"])
     if head_dim := getattr(config, "head_dim", None):
-        keys["dimension_count"] = lambda: writer.add_rope_dimension_count(head_dim)
+        if family != "gemma3":
+            keys["dimension_count"] = lambda: writer.add_rope_dimension_count(head_dim)
         if head_dim * config.num_attention_heads != config.hidden_size:
             keys["key_length"] = lambda: writer.add_key_length(head_dim)
             keys["value_length"] = lambda: writer.add_value_length(head_dim)
     for key in keys.keys() - set(left_out):
         keys[key]()
-    writer.add_tokenizer_model("llama" if family == "llama" else "gpt2")
-    writer.add_token_list([f"<{i}>" for i in range(config.vocab_size)])
-    writer.add_token_scores([0.0] * config.vocab_size)
-    writer.add_token_types([1] * config.vocab_size)
+    if "tokenizer" not in left_out:
+        writer.add_tokenizer_model("gpt2" if family.startswith("qwen") else "llama")
+        writer.add_token_list([f"<{i}>" for i in range(config.vocab_size)])
+        writer.add_token_scores([0.0] * config.vocab_size)
+        writer.add_token_types([1] * config.vocab_size)
     writer.add_bos_token_id(config.bos_token_id)
     writer.add_eos_token_id(config.eos_token_id)
     metadata(writer)
 
     names = gguf.get_tensor_name_map(
-        {"llama": gguf.MODEL_ARCH.LLAMA, "qwen2": gguf.MODEL_ARCH.QWEN2}[family],
+        gguf.MODEL_ARCH[family.upper()],
         config.num_hidden_layers,
     )
     for name, values in weights_of(model).items():
@@ -142,6 +178,8 @@ def write_gguf(
             values = converter_permute(values, HEADS, HEADS)
         if family == "llama" and "k_proj" in name:
             values = converter_permute(values, HEADS, KV_HEADS)
+        if family == "gemma3" and name.endswith("norm.weight"):
+            values = values + 1
         kind = stored if values.ndim == 2 else F32
         writer.add_tensor(
             gguf_name, gguf.quantize(np.ascontiguousarray(values), kind), raw_dtype=kind
@@ -165,7 +203,7 @@ def reading_of_transformers(path: Path) -> PreTrainedModel:
 
     `from_pretrained(gguf_file=...)` does the same but wants accelerate.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig
 
     config = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
     model = AutoModelForCausalLM.from_config(config).eval()

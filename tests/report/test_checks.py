@@ -4,11 +4,11 @@ from report_tables import BLOCKS, FILTRATIONS, LEVELS, study
 from quantdrift.report.checks import (
     Expected,
     IntegrityError,
-    claims,
     integrity,
     markdown,
     raise_for,
 )
+from quantdrift.report.claims import claims
 
 
 def expected(made, **changes):
@@ -21,6 +21,8 @@ def expected(made, **changes):
         "gauge_schemes": schemes if len(made.tables["gauge_drift"]) else [],
         "gauge_seeds": [0, 1, 2],
         "gauge_step": 3,
+        "datasets": [one.id for one in made.names.datasets],
+        "bos": ["with", "without"],
     }
     return Expected(**(usual | changes))
 

@@ -3,14 +3,18 @@ import json
 import pandas as pd
 import pytest
 import vl_convert
-from report_tables import LEVELS, THRESHOLD, study
+from report_tables import DATASETS, LEVELS, THRESHOLD, iou_of, study
 
 from quantdrift.report import level_figure as levels
+from quantdrift.report.agreement_figure import agreement_figure
 from quantdrift.report.block_figure import block_figure
 from quantdrift.report.diagram_figure import diagram_figure, hardest_hit, most_hidden, plotted
 from quantdrift.report.figure import VEGA_LITE, rounded, save
 from quantdrift.report.gauge_figure import gauge_figure
 from quantdrift.report.theme import DARK, LIGHT, resolved
+from quantdrift.report.trajectory_figure import SHAPES as MARKS
+from quantdrift.report.trajectory_figure import plotted as trajectories
+from quantdrift.report.trajectory_figure import trajectory_figure
 
 SHAPES = [
     {},
@@ -19,6 +23,8 @@ SHAPES = [
     {"levels": LEVELS[:1]},
     {"levels": LEVELS[:-1]},
     {"parts": 2},
+    {"policies": ("without",)},
+    {"datasets": DATASETS[:1]},
 ]
 
 
@@ -31,9 +37,17 @@ def figures(made):
     ]
 
 
+def agreement_figures(made):
+    return [
+        trajectory_figure(made.blocks, made.agreed.table, made.names, THRESHOLD),
+        agreement_figure(made.agreed.blocks, made.names),
+    ]
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_figure_compiles_for_every_shape_of_study(shape):
-    for figure in figures(study(**shape)):
+    made = study(**shape)
+    for figure in [*figures(made), *agreement_figures(made)]:
         for spec in (figure.packed(), figure.still):
             compiled = vl_convert.vegalite_to_vega(spec, vl_version=VEGA_LITE)
             assert compiled["marks"], figure.name
@@ -67,6 +81,45 @@ def test_the_pure_line_is_whole_and_only_where_it_differs():
     assert line["level"].tolist() != []
     assert set(line["level"]) == {"Q8_0", "Q5_0", "Q5_K", "Q4_0", "Q2_K"}
     assert (line["type"].str.upper() == line["level"]).all()
+
+
+def test_a_trajectory_joins_drift_and_agreement_of_one_level():
+    made = study()
+    data = trajectories(made.blocks, made.agreed.table, made.names, THRESHOLD)
+    keys = ["role", "level", "reading", "dataset", "bos"]
+    assert not data.duplicated(keys).any()
+    assert len(data) == 3 * 5 * 3 * 2 * 2
+    row = data.set_index(keys).loc[("Q", "Q4_0", "clip at 0.8", "HellaSwag", "without BOS")]
+    swd = made.drift.set_index(["role", "scheme", "filtration"])["swd_mean"]
+    assert row["swd"] == pytest.approx(swd["q", "q4_0-paper", "clip"])
+    assert row["iou"] == pytest.approx(iou_of("q4_0", "hella", "without"))
+    assert row["rank"] == 3
+
+
+def test_a_still_trajectory_shows_the_first_of_each_choice():
+    figure = agreement_figures(study())[0]
+    fixed = {param["name"]: param["value"] for param in figure.still["params"]}
+    assert fixed == {
+        "dataset": "Own ARC",
+        "bos": "with BOS",
+        "metric": "iou",
+        "distance": "swd",
+        "reading": "clip at 0.8",
+    }
+    assert "bind" not in str(figure.still["params"])
+    assert figure.still_shows == "Top-3 IoU on Own ARC, with BOS, against SWD"
+
+
+def test_levels_of_any_name_and_number_have_a_mark(monkeypatch):
+    monkeypatch.setattr("quantdrift.report.trajectory_figure.SHAPES", MARKS[:3])
+    made = study(levels=[[scheme, f"odd_{scheme[:4]}_m", "file"] for scheme, _, _ in LEVELS[:-1]])
+    figure = agreement_figures(made)[0]
+    assert set(figure.data["level"]) == {
+        f"ODD_{name}_M" for name in ["Q8_0", "Q5_0", "Q5_K", "Q4_0", "Q2_K"]
+    }
+    scale = figure.spec["spec"]["layer"][-1]["encoding"]["shape"]["scale"]
+    assert len(scale["range"]) == len(scale["domain"]) == 5
+    vl_convert.vegalite_to_vega(figure.packed(), vl_version=VEGA_LITE)
 
 
 def test_the_matrices_shown_are_the_hardest_hit_and_the_most_hidden():

@@ -5,9 +5,10 @@ from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
-from report_tables import LEVELS, THRESHOLD, study
-from test_figures import figures
+from report_tables import LEVELS, PUBLISHED, THRESHOLD, study
+from test_figures import agreement_figures, figures
 
+from quantdrift.report.agreement_chapter import Agreement
 from quantdrift.report.page import Results, page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -43,6 +44,17 @@ def results(made, timings=True):
             "diagrams": {"points": "rows", "backend": "prim", "code": "d1a6"},
             "distances": {"threshold": THRESHOLD, "grids": {"swd_directions": 64}},
         },
+        agreement=attention(made) if made.names.datasets else None,
+    )
+
+
+def attention(made):
+    return Agreement(
+        table=made.agreed.table,
+        blocks=made.agreed.blocks,
+        grid=made.agreed.grid,
+        published=PUBLISHED,
+        figures=[figure.packed() for figure in agreement_figures(made)],
     )
 
 
@@ -101,6 +113,19 @@ def test_the_page_opens_with_the_answer_of_its_tables(html):
     assert sentence not in Reader(page(results(other))).text
 
 
+def test_the_page_tells_where_attention_agrees_and_whose_items_these_are(html):
+    text = Reader(html).text
+    headline = "Attention agrees with the base down to Q5_K; it breaks first at Q4_0."
+    assert text.index(headline) < text.index("Lowest level that agrees")
+    assert "IoU) of at least 0.9 on every data set" in text
+    assert "Own ARC were written for this project" in text
+    assert "0.89 ✗" in text
+    assert "0.93 ✓" in text
+    printed = text.index("As printed: Rababah")
+    assert text.index("in the layout of TopoQuant’s Table I") < printed
+    assert "lost" in text[printed : text.rindex("How it was made")]
+
+
 def test_the_page_states_its_rule_and_how_it_was_made(html):
     text = Reader(html).text
     for words in ("more than 1.0 % of the base’s mean bar", "ab" * 32, "c0de", "9.9", "seed 0"):
@@ -116,7 +141,7 @@ def test_headings_step_down_one_by_one_and_tables_have_captions(html):
     assert all(b - a <= 1 for a, b in zip(read.headings, read.headings[1:], strict=False))
     assert read.tables == read.captions > 0
     assert len(read.ids) == len(set(read.ids))
-    assert html.count('"description":"') == 4
+    assert html.count('"description":"') == 6
     assert '<html lang="en">' in html
 
 
@@ -131,7 +156,13 @@ def test_what_names_hold_is_text_not_markup():
 
 @pytest.mark.parametrize(
     "shape",
-    [{"gauges": False}, {"levels": LEVELS[:1]}, {"roles": ("q",)}, {"models": ("tiny", "other")}],
+    [
+        {"gauges": False},
+        {"levels": LEVELS[:1]},
+        {"roles": ("q",)},
+        {"models": ("tiny", "other")},
+        {"datasets": []},
+    ],
     ids=str,
 )
 def test_pages_of_other_studies(shape):
@@ -139,6 +170,8 @@ def test_pages_of_other_studies(shape):
     assert ("no figure of that" in text) == (shape == {"gauges": False})
     assert "No benchmark file" in text
     assert ("Other-1M" in text) == ("models" in shape)
+    assert ("Attention agreement" in text) == ("datasets" not in shape)
+    assert ("names no data sets" in text) == ("datasets" in shape)
     assert "nan" not in re.findall(r"\bnan\b", text.lower())
 
 
@@ -153,7 +186,7 @@ def browser():
         chromium.close()
 
 
-DRAWN = """[...document.querySelectorAll('figure.chart .canvas')].length === 4
+DRAWN = """[...document.querySelectorAll('figure.chart .canvas')].length === 6
     && [...document.querySelectorAll('figure.chart .canvas')].every(c => c.querySelector('svg'))"""
 
 

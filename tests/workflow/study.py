@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("Snakefile", "workflow", "config", "envs", "profiles", "src")
@@ -28,7 +29,7 @@ def write_tiny_model(directory: Path, seed: int = 0) -> Path:
         num_hidden_layers=3,
         num_attention_heads=4,
         num_key_value_heads=2,
-        vocab_size=128,
+        vocab_size=257,
         tie_word_embeddings=True,
     )
     model = LlamaForCausalLM(config)
@@ -37,7 +38,18 @@ def write_tiny_model(directory: Path, seed: int = 0) -> Path:
             rows, columns = weight.shape
             weight.data += 0.05 * torch.randn(rows, 6) @ torch.randn(6, columns)
     model.save_pretrained(directory)
+    byte_tokenizer().save_pretrained(directory)
     return directory
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """One token a byte, and a BOS token: a tokenizer that needs no training."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {"<s>": 0} | {letter: number for number, letter in enumerate(alphabet, 1)}
+    tokenizer = Tokenizer(models.BPE(vocabulary, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)  # type: ignore[assignment]
+    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>")
 
 
 class Study:
@@ -64,6 +76,8 @@ class Study:
                     f"gauge.schemes=[{SCHEMES[1]}]",
                     "gauge.seeds=[0,1]",
                     "gauge.block_step=1",
+                    "datasets=[own-arc,own-winogrande]",
+                    "agreement.items=5",
                     "blocks_per_job=2",
                 ]
             ),

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import quantdrift.config
+import quantdrift.data.rows
 import quantdrift.digest
 import quantdrift.models.headers
 
@@ -18,6 +19,8 @@ BENCHMARKS = f"{RESULTS}/benchmarks"
 PAGES = f"{RESULTS}/{STUDY.name}"
 STAGE = f"{RESULTS}/.stage"
 TOPOLOGY = STUDY.topology
+AGREEMENT = STUDY.agreement
+DATASETS = [dataset.id for dataset in STUDY.datasets]
 ENVIRONMENT = "../../envs/quantdrift.yaml"
 
 
@@ -27,6 +30,7 @@ wildcard_constraints:
     short_rows="flat|fallback|error|none",
     preset=r"[a-z0-9_-]+",
     role="q|k|v|o|gate|up|down",
+    dataset=r"[a-z0-9._-]+",
     blocks=r"\d+-\d+",
 
 
@@ -62,6 +66,19 @@ def type_of(wildcards):
     return STUDY.scheme(wildcards.scheme).types[wildcards.role]
 
 
+def types_of(wildcards):
+    """The type that a job's scheme gives each role; none for the base."""
+    if wildcards.scheme == "base":
+        return {}
+    return dict(STUDY.scheme(wildcards.scheme).types)
+
+
+def memory_of(model):
+    """MB that a whole model needs: its weights with a quarter of air, and the interpreter."""
+    n_bytes = 2 if STUDY.behaviour.dtype == "bfloat16" else 4
+    return round(1.25 * n_bytes * (model.parameters or 2_000_000_000) / 1e6) + 2000
+
+
 def levels():
     """What figures need of each scheme: its id, level and variant, in the study's order."""
     return [[scheme.id, scheme.level, scheme.variant] for scheme in STUDY.schemes]
@@ -79,6 +96,42 @@ def model_facts():
         ]
         for model in STUDY.models
     ]
+
+
+def dataset_facts():
+    """What the page says about each data set; the last tells whether its items are ours."""
+    return [
+        [
+            dataset.id,
+            dataset.label,
+            dataset.schema,
+            dataset.license,
+            dataset.source.kind == "own",
+        ]
+        for dataset in STUDY.datasets
+    ]
+
+
+def dataset_files(wildcards):
+    """The local copy of a hub's data set, where the study names a folder for those."""
+    dataset = STUDY.dataset(wildcards.dataset)
+    if STUDY.data.dir is None or dataset.source.kind == "own":
+        return []
+    try:
+        return str(quantdrift.data.rows.local_file(Path(STUDY.data.dir), dataset.local))
+    except quantdrift.data.rows.DataError as error:
+        raise WorkflowError(str(error)) from None
+
+
+def needs_agreement(path):
+    """The path, if the study measures attention; else say what does."""
+    if not DATASETS:
+        raise WorkflowError(
+            f"study {STUDY.name} names no data sets, so it measures no attention. The studies "
+            "demo and topoquant do: --config study=demo; or add some: "
+            """--config set='["datasets=[own-arc]"]'."""
+        )
+    return path
 
 
 def describe(source):
@@ -105,6 +158,16 @@ def shards(kind, schemes, preset=None, with_roles=STUDY.roles):
     ]
 
 
+def run_shards(kind, schemes):
+    """The shards of one kind that whole models give: models x schemes x data sets."""
+    return [
+        f"{SHARDS}/{kind}/{model.id}/{scheme}/{short_rows_of(scheme)}/{AGREEMENT.preset}/{dataset}.parquet"
+        for model in STUDY.models
+        for scheme in schemes
+        for dataset in DATASETS
+    ]
+
+
 def source_files(wildcards):
     """A local checkpoint's own files, so that changing them remakes its weights."""
     source = STUDY.model(wildcards.model).source
@@ -125,5 +188,6 @@ SHARDS_OF = {
     "diagrams": shards("diagrams", ["base", *SCHEMES], TOPOLOGY.preset),
     "distances": shards("distances", SCHEMES, TOPOLOGY.preset),
     "gauge_drift": shards("gauge_drift", STUDY.gauge.schemes, TOPOLOGY.preset),
+    "agreement": run_shards("agreement", SCHEMES),
 }
 KINDS = [kind for kind, files in SHARDS_OF.items() if files]

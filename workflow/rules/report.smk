@@ -2,9 +2,24 @@
 
 TEMPLATES = f"{ROOT}/src/quantdrift/report"
 FILES = ("html", "svg", "png", "csv", "json")
+STYLED = ["chart.html.jinja", "head.html.jinja", "page.css", "page.js"]
+FIGURE_TEMPLATES = [f"{TEMPLATES}/{name}" for name in ["figure.html.jinja", *STYLED]]
+PAGE_TEMPLATES = [f"{TEMPLATES}/{name}" for name in ["page.html.jinja", *STYLED]]
 WITH_GAUGES = bool(STUDY.gauge.schemes)
-# Benchmark files mirror the shards; two kinds come from rules of other names.
-MADE_BY = {"ledger": [], "tensors": ["checkpoint", "weights"]}
+WITH_AGREEMENT = bool(DATASETS)
+PUBLISHED = f"{ROOT}/config/published"
+# Benchmark files mirror the shards; two kinds come from rules of other names, and agreement from
+# rules that measure all data sets of a run at once.
+MADE_BY = {"ledger": [], "tensors": ["checkpoint", "weights"], "agreement": []}
+RUNS = sorted(
+    {
+        str(Path(shard).parent.relative_to(f"{SHARDS}/agreement"))
+        for shard in SHARDS_OF["agreement"]
+    }
+)
+BASE_RUNS = [
+    f"{model.id}/base/none/{AGREEMENT.preset}" for model in STUDY.models if DATASETS
+]
 
 
 rule table:
@@ -96,16 +111,7 @@ rule topoquant_figure_2:
         distances=f"{PAGES}/tables/distances.parquet",
         diagrams=f"{PAGES}/tables/diagrams.parquet",
         errors=rules.weight_error_table.output.parquet,
-        templates=expand(
-            f"{TEMPLATES}/{{name}}",
-            name=[
-                "figure.html.jinja",
-                "chart.html.jinja",
-                "head.html.jinja",
-                "page.css",
-                "page.js",
-            ],
-        ),
+        templates=FIGURE_TEMPLATES,
     output:
         **{kind: f"{PAGES}/figures/topoquant_figure_2.{kind}" for kind in FILES},
         **{
@@ -137,16 +143,7 @@ rule block_drift:
     """Heat map of drift, block x level for each projection: where quantization hurts most."""
     input:
         distances=f"{PAGES}/tables/distances.parquet",
-        templates=expand(
-            f"{TEMPLATES}/{{name}}",
-            name=[
-                "figure.html.jinja",
-                "chart.html.jinja",
-                "head.html.jinja",
-                "page.css",
-                "page.js",
-            ],
-        ),
+        templates=FIGURE_TEMPLATES,
     output:
         **{kind: f"{PAGES}/figures/block_drift.{kind}" for kind in FILES},
     log:
@@ -174,16 +171,7 @@ rule gauge_drift_figure:
     """Drift of one model in several gauges: how much of it is convention."""
     input:
         gauge_drift=f"{PAGES}/tables/gauge_drift.parquet" if WITH_GAUGES else [],
-        templates=expand(
-            f"{TEMPLATES}/{{name}}",
-            name=[
-                "figure.html.jinja",
-                "chart.html.jinja",
-                "head.html.jinja",
-                "page.css",
-                "page.js",
-            ],
-        ),
+        templates=FIGURE_TEMPLATES,
     output:
         **{kind: f"{PAGES}/figures/gauge_drift_figure.{kind}" for kind in FILES},
     log:
@@ -205,6 +193,128 @@ rule gauge_drift_figure:
         "Figure of drift over gauges"
     script:
         "../scripts/gauge_drift_figure.py"
+
+
+rule agreement_table:
+    """Attention agreement by level, data set and BOS policy (Parquet, CSV, Markdown)."""
+    input:
+        agreement=lambda w: needs_agreement(f"{PAGES}/tables/agreement.parquet"),
+    output:
+        parquet=f"{PAGES}/tables/agreement_table.parquet",
+        csv=f"{PAGES}/tables/agreement_table.csv",
+        markdown=f"{PAGES}/tables/agreement_table.md",
+        blocks=f"{PAGES}/tables/agreement_blocks.parquet",
+    log:
+        f"{LOGS}/agreement_table/{STUDY.name}.log",
+    benchmark:
+        f"{BENCHMARKS}/agreement_table/{STUDY.name}.tsv"
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=30,
+    params:
+        levels=levels(),
+        models=model_facts(),
+        datasets=dataset_facts(),
+        top=AGREEMENT.top,
+        code=digest("agreement_table.py"),
+    message:
+        "Table of attention agreement"
+    script:
+        "../scripts/agreement_table.py"
+
+
+rule topoquant_table_1:
+    """TopoQuant's Table I: attention agreement, ours beside what the paper prints."""
+    input:
+        table=rules.agreement_table.output.parquet,
+        published=f"{PUBLISHED}/topoquant_table_1.yaml",
+    output:
+        parquet=f"{PAGES}/tables/topoquant_table_1.parquet",
+        csv=f"{PAGES}/tables/topoquant_table_1.csv",
+        markdown=f"{PAGES}/tables/topoquant_table_1.md",
+    log:
+        f"{LOGS}/topoquant_table_1/{STUDY.name}.log",
+    benchmark:
+        f"{BENCHMARKS}/topoquant_table_1/{STUDY.name}.tsv"
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        levels=levels(),
+        models=model_facts(),
+        datasets=dataset_facts(),
+        top=AGREEMENT.top,
+        code=digest("topoquant_table_1.py"),
+    message:
+        "Table I of TopoQuant"
+    script:
+        "../scripts/topoquant_table_1.py"
+
+
+rule topoquant_figure_3:
+    """TopoQuant's Figure 3: attention agreement against drift, a panel each for Q, K, V."""
+    input:
+        distances=f"{PAGES}/tables/distances.parquet",
+        table=rules.agreement_table.output.parquet,
+        templates=FIGURE_TEMPLATES,
+    output:
+        **{kind: f"{PAGES}/figures/topoquant_figure_3.{kind}" for kind in FILES},
+    log:
+        f"{LOGS}/topoquant_figure_3/{STUDY.name}.log",
+    benchmark:
+        f"{BENCHMARKS}/topoquant_figure_3/{STUDY.name}.tsv"
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        levels=levels(),
+        models=model_facts(),
+        datasets=dataset_facts(),
+        top=AGREEMENT.top,
+        threshold=TOPOLOGY.threshold,
+        code=digest("topoquant_figure_3.py"),
+    message:
+        "Figure 3 of TopoQuant"
+    script:
+        "../scripts/topoquant_figure_3.py"
+
+
+rule agreement_blocks:
+    """Heat map of attention agreement, block x level: where it breaks first."""
+    input:
+        blocks=rules.agreement_table.output.blocks,
+        templates=FIGURE_TEMPLATES,
+    output:
+        **{kind: f"{PAGES}/figures/agreement_blocks.{kind}" for kind in FILES},
+    log:
+        f"{LOGS}/agreement_blocks/{STUDY.name}.log",
+    benchmark:
+        f"{BENCHMARKS}/agreement_blocks/{STUDY.name}.tsv"
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        levels=levels(),
+        models=model_facts(),
+        datasets=dataset_facts(),
+        top=AGREEMENT.top,
+        code=digest("agreement_blocks.py"),
+    message:
+        "Heat map of attention agreement"
+    script:
+        "../scripts/agreement_blocks.py"
 
 
 rule timings:
@@ -230,7 +340,10 @@ rule timings:
             for kind in SHARDS_OF
             for maker in MADE_BY.get(kind, [kind])
             for shard in SHARDS_OF[kind]
-        ],
+        ]
+        + [f"{BENCHMARKS}/dataset/{dataset}.tsv" for dataset in DATASETS]
+        + [f"{BENCHMARKS}/attention/{run}.tsv" for run in [*BASE_RUNS, *RUNS]]
+        + [f"{BENCHMARKS}/agreement/{run}.tsv" for run in RUNS],
         code=digest("timings.py"),
     message:
         "Timings"
@@ -249,11 +362,13 @@ rule checks:
                 "diagrams",
                 "distances",
                 "gauge_drift",
+                "agreement",
             )
             if SHARDS_OF[kind]
         },
         errors=rules.weight_error_table.output.parquet,
         drift=rules.drift_table.output.parquet,
+        agreement_table=(rules.agreement_table.output.parquet if WITH_AGREEMENT else []),
     output:
         f"{PAGES}/checks.md",
     log:
@@ -276,6 +391,9 @@ rule checks:
         gauge_schemes=STUDY.gauge.schemes,
         gauge_seeds=STUDY.gauge.seeds,
         gauge_step=STUDY.gauge.block_step,
+        datasets=dataset_facts(),
+        top=AGREEMENT.top,
+        bos=AGREEMENT.bos,
         code=digest("checks.py"),
     message:
         "Checking the results of study {STUDY.name}"
@@ -286,6 +404,17 @@ rule checks:
 rule report:
     """The page of the study: the answer, the evidence, and how it was made."""
     input:
+        **(
+            {
+                "agreement": f"{PAGES}/tables/agreement.parquet",
+                "agreement_table": rules.agreement_table.output.parquet,
+                "agreement_blocks": rules.agreement_table.output.blocks,
+                "agreement_grid": rules.topoquant_table_1.output.parquet,
+                "published": f"{PUBLISHED}/topoquant_table_1.yaml",
+            }
+            if WITH_AGREEMENT
+            else {}
+        ),
         figures=[
             rules.topoquant_figure_2.output.json,
             rules.topoquant_figure_2.output.diagram_json,
@@ -298,18 +427,17 @@ rule report:
         diagrams=f"{PAGES}/tables/diagrams.parquet",
         weight_error=f"{PAGES}/tables/weight_error.parquet",
         gauge_drift=f"{PAGES}/tables/gauge_drift.parquet" if WITH_GAUGES else [],
+        agreement_figures=(
+            [
+                rules.topoquant_figure_3.output.json,
+                rules.agreement_blocks.output.json,
+            ]
+            if WITH_AGREEMENT
+            else []
+        ),
         timings=rules.timings.output[0],
         tensors=SHARDS_OF["tensors"],
-        templates=expand(
-            f"{TEMPLATES}/{{name}}",
-            name=[
-                "page.html.jinja",
-                "chart.html.jinja",
-                "head.html.jinja",
-                "page.css",
-                "page.js",
-            ],
-        ),
+        templates=PAGE_TEMPLATES,
     output:
         f"{PAGES}/report.html",
     log:
@@ -327,6 +455,8 @@ rule report:
         levels=levels(),
         models=model_facts(),
         short_rows=STUDY.short_rows,
+        datasets=dataset_facts(),
+        top=AGREEMENT.top,
         threshold=TOPOLOGY.threshold,
         points=TOPOLOGY.points,
         code=digest("report.py"),

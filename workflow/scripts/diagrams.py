@@ -56,7 +56,7 @@ if __name__ == "__main__":
     stage = Stage(Path(stage_root), DIAGRAMS, {"output": snakemake.output[0], "made": made})
 
     def rows_of(block: int) -> list[dict[str, Any]]:
-        with shard.naming(block):
+        with shard.naming(shard.at(block)):
             weight = quantize(checkpoint.matrix(shard.role, block)).weight
             found = measure(weight, head_dim=checkpoint.geometry.head_dim, **params)
             return [shard.key(block) | row for row in found]

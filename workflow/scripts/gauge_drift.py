@@ -69,7 +69,7 @@ if __name__ == "__main__":
         weight = checkpoint.matrix(shard.role, block)
         for seed in seeds:
             there = Gauge(seed, checkpoint.geometry)
-            with shard.naming(block):
+            with shard.naming(shard.at(block)):
                 moved = regauge(weight, shard.role, block, home, there)
                 key = {k: v for k, v in shard.key(block).items() if k != "seed"}
                 found = measure(moved, quantize, head_dim=checkpoint.geometry.head_dim, **params)

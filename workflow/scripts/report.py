@@ -2,21 +2,46 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from quantdrift import job
+from quantdrift.report.agreement_chapter import Agreement
+from quantdrift.report.agreement_grid import in_order
 from quantdrift.report.drift import by_block, with_home
 from quantdrift.report.names import Names
 from quantdrift.report.page import Results, page
+from quantdrift.report.published import read_grid
+from quantdrift.tables.behaviour import AGREEMENT_BLOCKS, AGREEMENT_TABLE, TOPOQUANT_TABLE_1
 from quantdrift.tables.io import provenance, read, write_text
 from quantdrift.tables.report import DRIFT_TABLE, WEIGHT_ERROR_TABLE
 from quantdrift.tables.topology import DISTANCES, GAUGE_DRIFT, TENSORS, TIMINGS
 
-KINDS = ("weight_error", "diagrams", "distances", "gauge_drift")
+KINDS = ("weight_error", "diagrams", "distances", "gauge_drift", "agreement")
+
+
+def agreement(given: Any, names: Names) -> Agreement | None:
+    """The chapter on attention, if the study has it."""
+    if not given.get("agreement_figures"):
+        return None
+    grid = read(TOPOQUANT_TABLE_1, Path(given.agreement_grid)).to_pandas()
+    return Agreement(
+        table=names.described(read(AGREEMENT_TABLE, Path(given.agreement_table)).to_pandas()),
+        blocks=names.described(read(AGREEMENT_BLOCKS, Path(given.agreement_blocks)).to_pandas()),
+        grid=in_order(grid, names),
+        published=read_grid(Path(given.published)),
+        figures=figures(given.agreement_figures),
+    )
+
+
+def figures(files: list[str]) -> list[dict[str, Any]]:
+    """Figures as `figure.save` wrote them."""
+    return [json.loads(Path(file).read_text()) for file in files]
+
 
 if __name__ == "__main__":
     job.start(snakemake.log[0], snakemake.threads)
     given, params = snakemake.input, snakemake.params
-    names = Names.of(params.levels, params.models)
+    names = Names.of(params.levels, params.models, params.datasets, params.top)
     distances = Path(given.distances)
     tensors = {
         model.id: Path(file) for model, file in zip(names.models, given.tensors, strict=True)
@@ -35,10 +60,11 @@ if __name__ == "__main__":
         blocks=by_block(read(DISTANCES, distances).to_pandas()),
         gauge=with_home(gauge.to_pandas(), names),
         timings=read(TIMINGS, Path(given.timings)).to_pandas(),
-        figures=[json.loads(Path(file).read_text()) for file in given.figures],
+        figures=figures(given.figures),
         tensors={key: read(TENSORS, path).to_pandas() for key, path in tensors.items()},
         made={key: provenance(path) for key, path in tensors.items()}
         | {kind: provenance(Path(given[kind])) for kind in KINDS if given.get(kind)},
+        agreement=agreement(given, names),
     )
     html = page(results)
     write_text(html, Path(snakemake.output[0]))

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from quantdrift import job
+from quantdrift.tables.declared import TABLES
 from quantdrift.tables.io import merge
-from quantdrift.tables.topology import TABLES
 
 if __name__ == "__main__":
     job.start(snakemake.log[0], snakemake.threads)

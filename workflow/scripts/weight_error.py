@@ -20,7 +20,7 @@ def measure(
 ) -> Iterator[tuple[dict[str, Any], WeightError, Quantized]]:
     quantize = quantizer(type_name, shard.short_rows)
     for block in shard.blocks:
-        with shard.naming(block):
+        with shard.naming(shard.at(block)):
             weight = checkpoint.matrix(shard.role, block)
             quantized = quantize(weight)
             yield shard.key(block), weight_error(weight, quantized.weight), quantized

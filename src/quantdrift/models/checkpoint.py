@@ -1,13 +1,13 @@
 """Checkpoints: turn any source into one directory with a manifest, and open its matrices by role.
 
-`prepare` writes a Hugging Face directory (config.json, safetensors a block, index) whatever the
-source is; safetensors that need no change are linked, not copied. `Checkpoint` maps just the
-tensors that are asked for.
+`prepare` writes a Hugging Face directory (config.json, safetensors a block, index, tokenizer)
+whatever the source is; safetensors that need no change are linked, not copied. `Checkpoint` maps
+just the tensors that are asked for.
 """
 
 import hashlib
 import json
-import pickle
+import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -21,21 +21,17 @@ import numpy as np
 from jaxtyping import Float32
 
 from . import safetensors_file
-from .gauge import Gauge, regauge
-from .layouts import Geometry, Layout, Place, layout_of
+from .directory_source import INDEX, DirectorySource, entries_of, read_json, write_respelled
+from .families import layout_of
+from .gauge import Gauge, regauge_stored
+from .geometry import Geometry
+from .layouts import Layout, Place
 
-# Beside the weights, what a Hugging Face directory needs to be loaded elsewhere.
-_SMALL_FILES = (
-    "tokenizer",
-    "special_tokens",
-    "added_tokens",
-    "vocab",
-    "merges",
-    "chat_template",
-    "generation_config",
-)
-_SINGLE = "model.safetensors"
-_INDEX = "model.safetensors.index.json"
+log = logging.getLogger("quantdrift")
+
+
+class RoleError(ValueError):
+    """The model has no matrix of this role; the message says which it has."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +64,8 @@ class Checkpoint:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The Hugging Face config; `text_config` of a multimodal one."""
-        config = _json(self.directory / "config.json")
-        return config.get("text_config", config)
+        """The Hugging Face config of the language model."""
+        return read_json(self.directory / "config.json")
 
     @cached_property
     def layout(self) -> Layout:
@@ -80,12 +75,17 @@ class Checkpoint:
     @cached_property
     def geometry(self) -> Geometry:
         """Head counts and widths."""
-        return Geometry.of(self.config)
+        return self.layout.geometry(self.config)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The linear roles of a block, out of q k v o gate up down."""
+        return self.layout.roles
 
     @cached_property
     def entries(self) -> dict[str, safetensors_file.Entry]:
         """Every tensor of the directory, by name; a tied model has no head, stored or not."""
-        found = _entries(sorted(self.directory.glob("*.safetensors")))
+        found = entries_of(sorted(self.directory.glob("*.safetensors")))
         if self.tied:
             found.pop(self.layout.tensor("head"), None)
         return found
@@ -93,15 +93,61 @@ class Checkpoint:
     @property
     def tied(self) -> bool:
         """The embedding serves as the head, too."""
-        return bool(self.config.get("tie_word_embeddings", False))
+        return bool(self.config.get("tie_word_embeddings", self.layout.tied))
 
     def matrix(self, role: str, block: int | None = None) -> Float32[np.ndarray, "outputs inputs"]:
         """The weight matrix of a role, float32, read from the disk now.
 
+        It is (outputs, inputs) whether the checkpoint stores it so, transposed, or fused.
+
         Raises:
-            KeyError: the checkpoint has no such matrix (a tied model has no `head`).
+            RoleError: the checkpoint has no such matrix (GPT-2 no `gate`, a tied model no `head`).
+            KeyError: there is no such block.
         """
-        return self.entries[self.layout.tensor(role, block)].float32()
+        part = self.layout.part_of(role)
+        if part is None or (role == "head" and self.tied):
+            why = " (it is tied to embed)" if role == "head" else ""
+            outside = ("embed",) if self.tied else ("embed", "head")
+            raise RoleError(
+                f"{self.directory.name} ({self.layout.name}) has no matrix of role {role!r}{why}; "
+                f"it has {', '.join((*self.roles, *outside))}."
+            )
+        stored = self.entries[self.layout.tensor(part, block)].float32()
+        view = self.layout.views(part, stored, self.geometry)[role]
+        return np.ascontiguousarray(view).reshape(self.geometry.shape(role))
+
+    def linear_tensors(self) -> list[str]:
+        """Names of the stored tensors that hold the linear roles, block by block, each once."""
+        parts = list(dict.fromkeys(self.layout.part_of(role) for role in self.roles))
+        blocks = range(self.geometry.blocks)
+        return [self.layout.tensor(part, b) for b in blocks for part in parts if part is not None]
+
+    def replaced(
+        self, name: str, change: Callable[[str, int, np.ndarray], np.ndarray]
+    ) -> Float32[np.ndarray, "..."]:
+        """A stored tensor, in its stored shape, with other matrices in it.
+
+        Args:
+            name: one of `linear_tensors`.
+            change: (role, block, W) to the matrix that takes the place of W, (outputs, inputs).
+
+        Raises:
+            ValueError: the tensor holds no linear role, or a matrix of another shape comes back.
+        """
+        place = self.layout.place(name)
+        if place is None or place.block is None or not place.roles:
+            raise ValueError(f"{name} holds no linear weights of a block.")
+        stored = self.entries[name].float32()
+        for role, view in self.layout.views(place.part, stored, self.geometry).items():
+            before = np.ascontiguousarray(view).reshape(self.geometry.shape(role))
+            after = change(role, place.block, before)
+            if after.shape != before.shape:
+                raise ValueError(
+                    f"{role} of block {place.block} has shape {before.shape}; "
+                    f"what should replace it has {after.shape}."
+                )
+            view[...] = after.reshape(view.shape)
+        return stored
 
 
 def prepare(
@@ -113,7 +159,10 @@ def prepare(
 ) -> list[TensorRecord]:
     """Make `directory` from a GGUF file or a Hugging Face directory; return its manifest.
 
-    It appears when it is whole: until then the work is done in a hidden directory beside it.
+    It appears when it is whole: until then the work is done in a hidden directory beside it. Of a
+    multimodal checkpoint (`text_config`) it holds the language model alone, named as a text-only
+    checkpoint names it. A GGUF file's tokenizer comes along where transformers can convert it as
+    llama.cpp reads it; the log says where not.
 
     Args:
         source: what was fetched.
@@ -123,7 +172,8 @@ def prepare(
 
     Raises:
         UnsupportedArchitectureError: an unknown architecture or tensor.
-        ValueError: a tensor is missing, has a wrong shape, or holds NaN or infinity.
+        ValueError: a tensor is missing, has a wrong shape, or holds NaN or infinity; or the family
+            has no gauge to move to.
     """
     if directory.resolve() in (source.resolve(), *source.resolve().parents):
         raise ValueError(f"{directory} is the source itself and would be removed.")
@@ -179,6 +229,7 @@ def _sha256(entry: safetensors_file.Entry) -> str:
 
 def _write_from_gguf(source: Path, directory: Path, seed: int | None, progress: Any) -> set[str]:
     from .gguf_source import GgufSource
+    from .gguf_tokenizer import write_tokenizer
 
     opened = GgufSource(source)
     (directory / "config.json").write_text(json.dumps(opened.config, indent=1))
@@ -192,33 +243,31 @@ def _write_from_gguf(source: Path, directory: Path, seed: int | None, progress: 
 
     reading = progress(tensors(), len(opened.reader.tensors), "Reading tensors")
     moved = _write_blocks(directory, reading, seed)
+    if problem := write_tokenizer(source, directory):
+        log.warning("%s comes without a tokenizer: %s", source, problem)
     return lattice - moved
 
 
 def _write_from_directory(
     source: Path, directory: Path, seed: int | None, progress: Any
 ) -> set[str]:
-    if not (source / "config.json").exists():
-        raise ValueError(f"{source} has no config.json, so it is no Hugging Face directory.")
-    for file in source.iterdir():
-        if file.name == "config.json" or file.name.startswith(_SMALL_FILES):
-            shutil.copyfile(file, directory / file.name)
-    whole, config = _json(source / "config.json"), Checkpoint(directory).config
-    if about := whole.get("quantization_config") or config.get("quantization_config"):
+    opened = DirectorySource(source)
+    layout = opened.layout
+    if seed is not None and not layout.regauged:
         raise ValueError(
-            f"{source} is already quantized ({about.get('quant_method')}); "
-            "give the unquantized checkpoint as the base."
+            f"{source}: a {layout.name} model cannot be moved to another gauge (its MLP has no "
+            "gate beside the nonlinearity); set regauge_seed: null for this model."
         )
-    layout = layout_of(config)
-    files = _weight_files(source)
+    opened.write_small_files(directory)
     if seed is None:
-        if not files:
-            _convert_pickles(source, directory, layout, progress)
-        for file in files:
-            (directory / file.name).symlink_to(file.resolve())
+        if not opened.files:
+            opened.convert_pickles(directory, progress)
+        else:
+            _link(opened, directory)
         return set()
     with tempfile.TemporaryDirectory(dir=directory) as scratch:
-        found = _entries(files or _convert_pickles(source, Path(scratch), layout, progress))
+        files = opened.files or opened.convert_pickles(Path(scratch), progress)
+        found = _respelled(opened, entries_of(files))
         places = {name: place for name in found if (place := layout.place(name)) is not None}
 
         def tensors() -> Iterator[_Tensor]:
@@ -230,26 +279,58 @@ def _write_from_directory(
     return set()
 
 
+def _link(opened: DirectorySource, directory: Path) -> None:
+    """The source's files themselves; copies, block by block, where tensors need other names."""
+    stored = entries_of(opened.files)
+    found = _respelled(opened, stored)
+    if found.keys() == stored.keys():
+        for file in opened.files:
+            (directory / file.name).symlink_to(file.resolve())
+        return
+    places = {name: place for name in found if (place := opened.layout.place(name)) is not None}
+    names = sorted(places, key=lambda name: places[name].order)
+    for block, members in groupby(names, key=lambda name: places[name].block):
+        write_respelled(_file_of(block, directory), {name: found[name] for name in members})
+
+
+def _respelled(
+    opened: DirectorySource, stored: dict[str, safetensors_file.Entry]
+) -> dict[str, safetensors_file.Entry]:
+    found: dict[str, safetensors_file.Entry] = {}
+    for stored_name, entry in stored.items():
+        name = opened.spelled(stored_name)
+        if name in found:
+            raise ValueError(f"{opened.path} holds {name} under two names, {stored_name} is one.")
+        if name is not None:
+            found[name] = entry
+    return found
+
+
 def _write_blocks(directory: Path, tensors: Iterable[_Tensor], seed: int | None) -> set[str]:
     """One file a block, one for the rest; returns the names that the gauge moved.
 
     `tensors` come block by block, so that one block at a time is in memory.
     """
-    geometry = Geometry.of(Checkpoint(directory).config)
+    checkpoint = Checkpoint(directory)
+    layout, geometry = checkpoint.layout, checkpoint.geometry
     old, new = Gauge(None, geometry), Gauge(seed, geometry)
     moved: set[str] = set()
     for block, members in groupby(tensors, key=lambda tensor: tensor.place.block):
         arrays: dict[str, np.ndarray] = {}
         for name, place, values in members:
-            expected = geometry.shape(place.part)
+            expected = layout.stored_shape(place.part, geometry)
             if values.shape != expected:  # before it meets the scales
                 raise _shape_error(name, values.shape, expected)
-            arrays[name] = regauge(values, place.part, block, old, new)
+            arrays[name] = regauge_stored(values, place, layout, old, new)
             if arrays[name] is not values:
                 moved.add(name)
-        file = "outside" if block is None else f"block-{block:03d}"
-        safetensors_file.write(directory / f"{file}.safetensors", arrays)
+        safetensors_file.write(_file_of(block, directory), arrays)
     return moved
+
+
+def _file_of(block: int | None, directory: Path) -> Path:
+    file = "outside" if block is None else f"block-{block:03d}"
+    return directory / f"{file}.safetensors"
 
 
 def _shape_error(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> ValueError:
@@ -258,93 +339,24 @@ def _shape_error(name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -
 
 def _declare_float32(file: Path) -> None:
     """Who loads the directory must not round the gauge away."""
-    config = _json(file)
-    for about in (config, config.get("text_config", {})):
-        about.pop("torch_dtype", None)  # the older name
-        about["dtype"] = "float32"
+    config = read_json(file)
+    config.pop("torch_dtype", None)  # the older name
+    config["dtype"] = "float32"
     file.write_text(json.dumps(config, indent=1))
-
-
-def _weight_files(source: Path) -> list[Path]:
-    """The safetensors that make up the model; others may lie beside them (adapters, originals)."""
-    if (source / _SINGLE).exists():
-        return [source / _SINGLE]
-    if not (source / _INDEX).exists():
-        return sorted(source.glob("*.safetensors"))
-    try:
-        names = sorted(set(_json(source / _INDEX)["weight_map"].values()))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{source / _INDEX} has no weight_map.") from error
-    for name in names:
-        if not (source / name).exists():
-            raise ValueError(f"{source} lacks {name}, which its index names; fetch it again.")
-    return [source / name for name in names]
-
-
-def _convert_pickles(source: Path, directory: Path, layout: Layout, progress: Any) -> list[Path]:
-    """PyTorch's own files, one at a time, to safetensors of the same dtype."""
-    import torch
-    from safetensors.torch import save_file
-
-    files = sorted(source.glob("pytorch_model*.bin"))
-    if not files:
-        raise ValueError(f"{source} holds neither *.safetensors nor pytorch_model*.bin.")
-    converted = []
-    for file in progress(files, len(files), "Converting pytorch_model files"):
-        try:
-            # A file in PyTorch's oldest format cannot be mapped and is read whole.
-            loaded = torch.load(file, "cpu", weights_only=True, mmap=_is_zip(file))
-        except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
-            raise ValueError(f"{file} cannot be read ({error}); fetch it again.") from error
-        kept, storages = {}, set()
-        for name, tensor in loaded.items():
-            if layout.place(name) is not None:
-                storage = tensor.untyped_storage().data_ptr()
-                shared = storage in storages  # as a tied head is; safetensors store it twice
-                storages.add(storage)
-                kept[name] = tensor.clone() if shared else tensor.contiguous()
-        converted.append(directory / f"{file.stem}.safetensors")
-        save_file(kept, converted[-1], metadata={"format": "pt"})
-    return converted
-
-
-def _is_zip(file: Path) -> bool:
-    with file.open("rb") as stream:
-        return stream.read(4) == b"PK\x03\x04"
-
-
-def _entries(files: Iterable[Path]) -> dict[str, safetensors_file.Entry]:
-    found: dict[str, safetensors_file.Entry] = {}
-    for file in files:
-        for name, entry in safetensors_file.entries(file).items():
-            if name in found:
-                raise ValueError(f"{name} is both in {found[name].file.name} and in {file.name}.")
-            found[name] = entry
-    return found
-
-
-def _json(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(file.read_text())
-    except ValueError as error:
-        raise ValueError(f"{file} is no JSON ({error}); fetch it again.") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{file} holds no JSON object; fetch it again.")
-    return content
 
 
 def _write_index(checkpoint: Checkpoint) -> None:
     weight_map = {name: entry.file.name for name, entry in sorted(checkpoint.entries.items())}
     total = sum(entry.n_bytes for entry in checkpoint.entries.values())
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
-    (checkpoint.directory / _INDEX).write_text(json.dumps(index, indent=1))
+    (checkpoint.directory / INDEX).write_text(json.dumps(index, indent=1))
 
 
 def _check_complete(checkpoint: Checkpoint, source: Path) -> None:
     """All that the config promises is there in its shape, and nothing else that is a weight."""
     layout, geometry = checkpoint.layout, checkpoint.geometry
     wanted = {
-        layout.tensor(part, block): geometry.shape(part)
+        layout.tensor(part, block): layout.stored_shape(part, geometry)
         for part in layout.parts
         for block in (range(geometry.blocks) if layout.in_blocks(part) else [None])
     }
@@ -367,7 +379,7 @@ def _check_complete(checkpoint: Checkpoint, source: Path) -> None:
 
 def _check_tied(checkpoint: Checkpoint, source: Path) -> None:
     """A head that is stored though the config ties it must be the embedding."""
-    stored = _entries(sorted(checkpoint.directory.glob("*.safetensors")))
+    stored = entries_of(sorted(checkpoint.directory.glob("*.safetensors")))
     names = [checkpoint.layout.tensor(part) for part in ("head", "embed")]
     head, embed = (stored.get(name) for name in names)
     if head is not None and embed is not None and _sha256(head) != _sha256(embed):

@@ -9,6 +9,10 @@ function without the lattice. The scalings, for block b:
     rows of v      * s,   columns of o         / s        (once for all heads that read v)
     rows of up     * t,   columns of down      / t
 
+Where a norm multiplies by 1 + w (Gemma), 1 + w is what is divided. LayerNorm would allow the first
+three, but an MLP without a gate (GPT-2, GPT-NeoX) has no linear path for t, so those families have
+no gauge here.
+
 The residual stream itself is untouched, so what is measured on it is free of the gauge. Tied
 embeddings keep their lattice. Gauges form a group: from seed i to seed j is again a gauge.
 """
@@ -18,7 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from .layouts import Geometry
+from .geometry import Geometry
+from .layouts import FUSED, Layout, Place
 
 _GROUPS = ("a", "m", "s", "t")
 
@@ -45,7 +50,13 @@ class Gauge:
 
 
 def regauge(
-    tensor: Float[np.ndarray, "*shape"], part: str, block: int | None, old: Gauge, new: Gauge
+    tensor: Float[np.ndarray, "*shape"],
+    part: str,
+    block: int | None,
+    old: Gauge,
+    new: Gauge,
+    *,
+    norm_offset: float = 0.0,
 ) -> Float[np.ndarray, "*shape"]:
     """A tensor of gauge `old` in gauge `new`; what no gauge touches comes back as it is.
 
@@ -56,6 +67,7 @@ def regauge(
         block: the block it belongs to; None outside the blocks.
         old: the gauge the tensor is in.
         new: the gauge it is moved to.
+        norm_offset: what the model adds to a stored norm before it multiplies.
     """
     if block is None or old == new:
         return tensor
@@ -65,10 +77,9 @@ def regauge(
         return new.scale(group, block) / old.scale(group, block)
 
     match part:
-        case "attention_norm":
-            scaled = tensor / change("a")
-        case "mlp_norm":
-            scaled = tensor / change("m")
+        case "attention_norm" | "mlp_norm":
+            group = "a" if part == "attention_norm" else "m"
+            scaled = (tensor.astype(np.float64) + norm_offset) / change(group) - norm_offset
         case "q" | "k":
             scaled = tensor * change("a")
         case "v":
@@ -88,3 +99,18 @@ def regauge(
         case _:
             return tensor
     return scaled.astype(tensor.dtype)
+
+
+def regauge_stored(
+    tensor: Float[np.ndarray, "*shape"], place: Place, layout: Layout, old: Gauge, new: Gauge
+) -> Float[np.ndarray, "*shape"]:
+    """`regauge` for a tensor as it is stored: all matrices that are fused in it."""
+    if place.part not in FUSED:
+        offset = layout.norm_offset
+        return regauge(tensor, place.part, place.block, old, new, norm_offset=offset)
+    if old == new:
+        return tensor
+    moved = tensor.copy()
+    for role, view in layout.views(place.part, moved, new.geometry).items():
+        view[...] = regauge(view, role, place.block, old, new)
+    return moved

@@ -8,7 +8,8 @@ from typing import Any
 import gguf
 import numpy as np
 
-from .layouts import Layout, Place, layout_of_gguf, unpermute_heads
+from .families import layout_of_gguf
+from .layouts import Layout, Place, unpermute_heads
 
 _FLOATS = ("F32", "F16", "BF16")
 _ADVICE = "use the Hugging Face checkpoint instead"
@@ -69,6 +70,8 @@ class GgufSource:
                 values = np.asarray(values, dtype=np.float32)
                 if self.layout.gguf_permuted and place.part in heads:
                     values = unpermute_heads(values, heads[place.part])
+                if place.part.endswith("norm") and self.layout.norm_offset:
+                    values = values - np.float32(self.layout.norm_offset)
             except (ValueError, NotImplementedError) as error:
                 raise ValueError(
                     f"{self.path}: {tensor.name} of type {tensor.tensor_type.name} and dimensions "
@@ -100,41 +103,23 @@ class GgufSource:
 
     def _config(self) -> dict[str, Any]:
         """A Hugging Face config from the file's metadata."""
-        architecture = self.layout.gguf_architecture
-
-        def needed(key: str) -> Any:
-            return self._needed(f"{architecture}.{key}")
-
         shapes = {t.name: [int(n) for n in reversed(t.shape)] for t in self.reader.tensors}
         if "token_embd.weight" not in shapes:
             raise ValueError(f"{self.path} has no token_embd.weight, so it holds no whole model.")
-        heads, hidden = int(needed("attention.head_count")), int(needed("embedding_length"))
-        head_dim = int(self._field(f"{architecture}.attention.key_length", hidden // heads))
-        rope = {
-            "rope_type": "default",
-            "rope_theta": float(self._field(f"{architecture}.rope.freq_base", 10000.0)),
-        }
-        self._refuse_other_ropes(architecture, head_dim)
-        rope |= self._rope_scaling(head_dim, rope["rope_theta"])
-        model_type = self.layout.model_types[0]
+        heads, hidden = int(self._own("attention.head_count")), int(self._own("embedding_length"))
+        head_dim = int(self._own("attention.key_length", hidden // heads))
+        model_type, class_name = next(iter(self.layout.classes.items()))
         config = {
-            "architectures": [
-                {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}[model_type]
-            ],
+            "architectures": [class_name],
             "model_type": model_type,
             "hidden_size": hidden,
-            "intermediate_size": int(needed("feed_forward_length")),
-            "num_hidden_layers": int(needed("block_count")),
+            "intermediate_size": int(self._own("feed_forward_length")),
+            "num_hidden_layers": int(self._own("block_count")),
             "num_attention_heads": heads,
-            "num_key_value_heads": int(
-                self._field(f"{architecture}.attention.head_count_kv", heads)
-            ),
+            "num_key_value_heads": int(self._own("attention.head_count_kv", heads)),
             "head_dim": head_dim,
-            "hidden_act": "silu",
-            "rms_norm_eps": float(needed("attention.layer_norm_rms_epsilon")),
-            "max_position_embeddings": int(needed("context_length")),
-            "rope_theta": rope["rope_theta"],
-            "rope_parameters": rope,
+            "rms_norm_eps": float(self._own("attention.layer_norm_rms_epsilon")),
+            "max_position_embeddings": int(self._own("context_length")),
             "vocab_size": shapes["token_embd.weight"][0],
             "tie_word_embeddings": "output.weight" not in shapes,
             "dtype": "float32",
@@ -142,21 +127,86 @@ class GgufSource:
         for name in ("bos", "eos"):
             if (token := self._field(f"tokenizer.ggml.{name}_token_id")) is not None:
                 config[f"{name}_token_id"] = int(token)
-        return config
+        self._refuse_partial_rope(head_dim)
+        if model_type == "gemma3_text":
+            return config | self._gemma3(config)
+        if model_type == "phi3":
+            config |= self._phi3(config["max_position_embeddings"])
+        theta = self._theta()
+        self._refuse_rope_scaling()
+        rope = {"rope_type": "default", "rope_theta": theta} | self._rope_scaling(head_dim, theta)
+        return config | {"hidden_act": "silu", "rope_theta": theta, "rope_parameters": rope}
 
-    def _refuse_other_ropes(self, architecture: str, head_dim: int) -> None:
-        """Rotary embeddings that would be read as plain ones, and so as another model."""
-        scaling = self._field(f"{architecture}.rope.scaling.type", "none")
-        if scaling != "none" or self._field(f"{architecture}.rope.scale_linear", 1.0) != 1.0:
+    def _own(self, key: str, *default: Any) -> Any:
+        """Metadata of the architecture; needed where no default is given."""
+        key = f"{self.layout.gguf_architecture}.{key}"
+        return self._field(key, *default) if default else self._needed(key)
+
+    def _theta(self, default: float = 10000.0) -> float:
+        return float(self._own("rope.freq_base", default))
+
+    def _gemma3(self, config: dict[str, Any]) -> dict[str, Any]:
+        """What Gemma 3 has beyond Llama; GGUF leaves half of it to llama.cpp's code."""
+        blocks, pattern = config["num_hidden_layers"], 6
+        kinds = [
+            "full_attention" if (block + 1) % pattern == 0 else "sliding_attention"
+            for block in range(blocks)
+        ]
+        scaling = {"rope_type": "default"}
+        if (kind := self._own("rope.scaling.type", "none")) == "linear":
+            scaling = {"rope_type": "linear", "factor": float(self._own("rope.scaling.factor"))}
+        elif kind != "none":
+            self._refuse_rope_scaling()
+        softcap = self._own("final_logit_softcapping", None)
+        of_27b = blocks == 62  # as llama.cpp tells it
+        return {
+            "hidden_activation": "gelu_pytorch_tanh",
+            "query_pre_attn_scalar": (
+                config["hidden_size"] // config["num_attention_heads"]
+                if of_27b
+                else config["head_dim"]
+            ),
+            "sliding_window": int(self._own("attention.sliding_window")),
+            "layer_types": kinds,
+            "rope_parameters": {
+                "full_attention": scaling | {"rope_theta": self._theta(1_000_000.0)},
+                "sliding_attention": {
+                    "rope_type": "default",
+                    "rope_theta": float(self._own("rope.freq_base_swa", 10000.0)),
+                },
+            },
+            "final_logit_softcapping": None if softcap is None else float(softcap),
+        }
+
+    def _phi3(self, positions: int) -> dict[str, Any]:
+        """Plain rotary embeddings only: the factors of longrope are not read."""
+        if any(tensor.name.startswith("rope_factors") for tensor in self.reader.tensors):
             raise ValueError(
-                f"{self.path} scales its rotary embedding ({architecture}.rope.scaling.type is "
-                f"{scaling!r}), which is not supported in GGUF; {_ADVICE}."
+                f"{self.path} scales its rotary embedding by rope_factors_long and "
+                f"rope_factors_short (longrope), which is not supported in GGUF; {_ADVICE}."
             )
-        rotated = int(self._field(f"{architecture}.rope.dimension_count", head_dim))
+        return {
+            "original_max_position_embeddings": positions,
+            "sliding_window": int(self._own("attention.sliding_window", 0)) or None,
+            "pad_token_id": self._field("tokenizer.ggml.padding_token_id"),
+        }
+
+    def _refuse_rope_scaling(self) -> None:
+        """Rotary embeddings that would be read as plain ones, and so as another model."""
+        scaling = self._own("rope.scaling.type", "none")
+        if scaling != "none" or self._own("rope.scale_linear", 1.0) != 1.0:
+            raise ValueError(
+                f"{self.path} scales its rotary embedding ({self.layout.gguf_architecture}."
+                f"rope.scaling.type is {scaling!r}), which is not supported in GGUF; {_ADVICE}."
+            )
+
+    def _refuse_partial_rope(self, head_dim: int) -> None:
+        rotated = int(self._own("rope.dimension_count", head_dim))
         if rotated != head_dim:
             raise ValueError(
                 f"{self.path} rotates {rotated} of the {head_dim} channels of a head "
-                f"({architecture}.rope.dimension_count), which is not supported; {_ADVICE}."
+                f"({self.layout.gguf_architecture}.rope.dimension_count), which is not supported; "
+                f"{_ADVICE}."
             )
 
     def _rope_scaling(self, head_dim: int, theta: float) -> dict[str, Any]:

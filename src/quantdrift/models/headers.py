@@ -28,7 +28,8 @@ def _blocks_of_directory(path: Path) -> int:
     file = path / "config.json"
     try:
         config = json.loads(file.read_text())
-        return int(config.get("text_config", config)["num_hidden_layers"])
+        text = config.get("text_config", config)
+        return int(text["n_layer" if "n_layer" in text else "num_hidden_layers"])  # GPT-2's name
     except KeyError:
         raise ValueError(f"{file} has no num_hidden_layers.") from None
     except (ValueError, TypeError, AttributeError) as error:

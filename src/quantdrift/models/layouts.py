@@ -1,17 +1,25 @@
 """Where an architecture keeps its weights: roles and norms by their names in Hugging Face and GGUF.
 
-A role names what a matrix does (`q k v o gate up down embed head`); a layout says which tensor
-holds it. What no layout knows is refused by name, with the list of what is known.
+A role names what a matrix does (`q k v o gate up down embed head`). A layout says which stored
+tensor holds it: alone, fused with others (`qkv`, `gate_up`), or transposed. Whatever the storage,
+a role's matrix is (outputs, inputs). The families themselves are in `families.py`.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from jaxtyping import Shaped
 
-ROLES = ("q", "k", "v", "o", "gate", "up", "down", "embed", "head")
+from .geometry import Geometry
+
+LINEAR_ROLES = ("q", "k", "v", "o", "gate", "up", "down")
+"""Those of a block."""
+ROLES = (*LINEAR_ROLES, "embed", "head")
+FUSED = {"qkv": ("q", "k", "v"), "gate_up": ("gate", "up")}
+"""Parts that hold several roles, in the order of their rows."""
 
 
 class UnsupportedArchitectureError(ValueError):
@@ -20,15 +28,20 @@ class UnsupportedArchitectureError(ValueError):
 
 @dataclass(frozen=True)
 class Place:
-    """What one tensor is: a role or the name of a norm or bias, and its block (None outside)."""
+    """What one stored tensor is: its part (see `Layout.parts`), and its block (None outside)."""
 
     part: str
     block: int | None
 
     @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles whose matrices the tensor holds: none for norms and biases."""
+        return FUSED.get(self.part, (self.part,) if self.part in ROLES else ())
+
+    @property
     def role(self) -> str | None:
-        """The role, where the tensor is a weight matrix."""
-        return self.part if self.part in ROLES else None
+        """The roles in one word for the manifest: `q`, or `q k v` where they are fused."""
+        return " ".join(self.roles) or None
 
     @property
     def order(self) -> int:
@@ -38,20 +51,55 @@ class Place:
 
 @dataclass(frozen=True)
 class Layout:
-    """Names and conventions of one family of architectures.
-
-    `parts` maps a part to its Hugging Face name and its GGUF name, `{b}` standing for the block.
-    """
+    """Names and conventions of one family of architectures."""
 
     name: str
-    model_types: tuple[str, ...]
-    """`model_type` of config.json."""
-    gguf_architecture: str
-    gguf_permuted: bool
+    classes: Mapping[str, str]
+    """`model_type` of config.json to the class of transformers."""
+    parts: Mapping[str, str]
+    """A part to its Hugging Face name, `{b}` standing for the block.
+
+    Parts are roles, fused roles (`FUSED`), norms (`..._norm`), biases (`..._bias`) and `positions`.
+    """
+    gguf_architecture: str | None = None
+    """`general.architecture`; None where GGUF files of the family are not read."""
+    gguf_names: Mapping[str, str] = field(default_factory=dict)
+    """A part to its GGUF name."""
+    gguf_permuted: bool = False
     """GGUF stores the rows of q and k pairwise interleaved (llama.cpp's RoPE convention)."""
-    parts: dict[str, tuple[str, str]]
+    norm_offset: float = 0.0
+    """A norm multiplies by offset + w, w being what Hugging Face stores; GGUF stores the sum."""
+    transposed: bool = False
+    """Linear weights of the blocks are stored (inputs, outputs)."""
+    by_head: bool = False
+    """Rows of a fused qkv are (heads, 3, head_dim), not q, then k, then v."""
+    regauged: bool = True
+    """The gauges of `gauge.py` keep the function."""
+    tied: bool = False
+    """Whether embedding and head are one where the config does not say."""
+    defaults: Mapping[str, int] = field(default_factory=dict)
+    """Sizes that transformers takes where the config does not say."""
+    prefix: str = ""
+    """What names may lack in a checkpoint that was saved without its head."""
     ignored: tuple[str, ...] = ()
-    """Patterns of tensors that carry no weights (buffers)."""
+    """Patterns of tensors that carry no weights (buffers), as transformers knows."""
+    left_out: tuple[str, ...] = ()
+    """Patterns of buffers that transformers would complain of."""
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The linear roles of a block."""
+        held = {role for part in self.parts for role in Place(part, None).roles}
+        return tuple(role for role in LINEAR_ROLES if role in held)
+
+    def part_of(self, role: str) -> str | None:
+        """The part that holds a role's matrix; None where the architecture has no such role."""
+        held = {role: part for part in self.parts for role in Place(part, None).roles}
+        return held.get(role)
+
+    def geometry(self, config: Mapping[str, Any]) -> Geometry:
+        """The sizes of a config of this family."""
+        return Geometry.of(config, self.defaults)
 
     def place(self, tensor: str) -> Place | None:
         """The place of a tensor by its Hugging Face name; None for a buffer.
@@ -59,147 +107,64 @@ class Layout:
         Raises:
             UnsupportedArchitectureError: the layout does not know the name.
         """
-        return self._place(tensor, column=0)
+        return self._place(tensor, self.parts)
 
     def gguf_place(self, tensor: str) -> Place | None:
         """The place of a tensor by its GGUF name; see `place`."""
-        return self._place(tensor, column=1)
+        return self._place(tensor, self.gguf_names)
 
     def tensor(self, part: str, block: int | None = None) -> str:
         """The Hugging Face name of a part."""
-        return self.parts[part][0].format(b=block)
+        return self.parts[part].format(b=block)
 
     def in_blocks(self, part: str) -> bool:
         """Whether every block has this part; else it is there once, outside."""
-        return "{b}" in self.parts[part][0]
+        return "{b}" in self.parts[part]
 
-    def _place(self, tensor: str, column: int) -> Place | None:
-        for part, names in self.parts.items():
-            pattern = re.escape(names[column]).replace(r"\{b\}", r"(\d+)")
+    def spelled(self, tensor: str) -> str | None:
+        """The full name of a tensor that may lack the prefix; None for one that is left out."""
+        whole = (self.prefix, self.parts["head"])
+        name = tensor if tensor.startswith(whole) else self.prefix + tensor
+        return None if any(re.fullmatch(pattern, name) for pattern in self.left_out) else name
+
+    def stored_shape(self, part: str, geometry: Geometry) -> tuple[int, ...]:
+        """The shape of a part's tensor in the file."""
+        shape = geometry.shape(part)
+        return shape[::-1] if self._is_transposed(part) else shape
+
+    def views(
+        self, part: str, stored: Shaped[np.ndarray, "..."], geometry: Geometry
+    ) -> dict[str, Shaped[np.ndarray, "... inputs"]]:
+        """The matrices in a stored tensor, as views: writing to them writes to it.
+
+        Returns:
+            Role to matrix; (outputs, inputs), or (heads, head_dim, inputs) where heads interleave.
+        """
+        matrix = stored.T if self._is_transposed(part) else stored
+        roles = Place(part, None).roles
+        if len(roles) == 1:
+            return {part: matrix}
+        if self.by_head:
+            rows = matrix.reshape(geometry.heads, len(roles), geometry.head_dim, -1)
+            return {role: rows[:, i] for i, role in enumerate(roles)}
+        ends = np.cumsum([geometry.shape(role)[0] for role in roles])
+        return dict(zip(roles, np.split(matrix, ends[:-1]), strict=True))
+
+    def _is_transposed(self, part: str) -> bool:
+        return self.transposed and bool({*LINEAR_ROLES} & {*Place(part, None).roles})
+
+    def _place(self, tensor: str, names: Mapping[str, str]) -> Place | None:
+        for part, name in names.items():
+            pattern = re.escape(name).replace(r"\{b\}", r"(\d+)")
             if match := re.fullmatch(pattern, tensor):
                 return Place(part, int(match[1]) if match.groups() else None)
         if any(re.fullmatch(pattern, tensor) for pattern in self.ignored):
             return None
-        known = ", ".join(names[column] for names in self.parts.values())
         raise UnsupportedArchitectureError(
-            f"tensor {tensor!r} has no place in the layout {self.name!r}, which knows {known}. "
+            f"tensor {tensor!r} has no place in the layout {self.name!r}, which knows "
+            f"{', '.join(names.values())}. "
             "The checkpoint is of another architecture, or carries an adapter that must be merged."
         )
-
-
-_LLAMA_PARTS = {
-    "embed": ("model.embed_tokens.weight", "token_embd.weight"),
-    "head": ("lm_head.weight", "output.weight"),
-    "final_norm": ("model.norm.weight", "output_norm.weight"),
-    "attention_norm": ("model.layers.{b}.input_layernorm.weight", "blk.{b}.attn_norm.weight"),
-    "mlp_norm": ("model.layers.{b}.post_attention_layernorm.weight", "blk.{b}.ffn_norm.weight"),
-    "q": ("model.layers.{b}.self_attn.q_proj.weight", "blk.{b}.attn_q.weight"),
-    "k": ("model.layers.{b}.self_attn.k_proj.weight", "blk.{b}.attn_k.weight"),
-    "v": ("model.layers.{b}.self_attn.v_proj.weight", "blk.{b}.attn_v.weight"),
-    "o": ("model.layers.{b}.self_attn.o_proj.weight", "blk.{b}.attn_output.weight"),
-    "gate": ("model.layers.{b}.mlp.gate_proj.weight", "blk.{b}.ffn_gate.weight"),
-    "up": ("model.layers.{b}.mlp.up_proj.weight", "blk.{b}.ffn_up.weight"),
-    "down": ("model.layers.{b}.mlp.down_proj.weight", "blk.{b}.ffn_down.weight"),
-}
-_QWEN2_PARTS = _LLAMA_PARTS | {
-    "q_bias": ("model.layers.{b}.self_attn.q_proj.bias", "blk.{b}.attn_q.bias"),
-    "k_bias": ("model.layers.{b}.self_attn.k_proj.bias", "blk.{b}.attn_k.bias"),
-    "v_bias": ("model.layers.{b}.self_attn.v_proj.bias", "blk.{b}.attn_v.bias"),
-}
-# Old checkpoints carry the rotary frequencies as a buffer; GGUF has those of Llama 3.1 and later.
-_ROTARY = (r"model\.layers\.\d+\.self_attn\.rotary_emb\.inv_freq", r"rope_freqs\.weight")
-
-LAYOUTS = (
-    Layout("llama", ("llama", "mistral"), "llama", True, _LLAMA_PARTS, _ROTARY),
-    Layout("qwen2", ("qwen2",), "qwen2", False, _QWEN2_PARTS, _ROTARY),
-)
-
-
-def layout_of(config: dict[str, Any]) -> Layout:
-    """The layout of a Hugging Face config.
-
-    Raises:
-        UnsupportedArchitectureError: no layout has this `model_type`.
-    """
-    return _find(str(config.get("model_type")), {t: x for x in LAYOUTS for t in x.model_types})
-
-
-def layout_of_gguf(architecture: str) -> Layout:
-    """The layout of a GGUF file's `general.architecture`; raises like `layout_of`."""
-    return _find(architecture, {layout.gguf_architecture: layout for layout in LAYOUTS})
-
-
-def _find(name: str, known: dict[str, Layout]) -> Layout:
-    if name not in known:
-        raise UnsupportedArchitectureError(
-            f"architecture {name!r} is not supported; known are {', '.join(known)}."
-        )
-    return known[name]
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """The sizes a config promises; shapes do not tell how heads share the rows of q, k and v."""
-
-    blocks: int
-    hidden: int
-    intermediate: int
-    vocabulary: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-
-    @staticmethod
-    def of(config: dict[str, Any]) -> "Geometry":
-        """From a Hugging Face config; `head_dim` is hidden / heads only where it is not given.
-
-        Raises:
-            ValueError: the config lacks a size, or it is no positive whole number.
-        """
-
-        def size(key: str) -> int:
-            value = config.get(key)
-            if not isinstance(value, int) or value <= 0:
-                raise ValueError(f"config.json: {key} is {value!r}, not a positive whole number.")
-            return value
-
-        heads, hidden = size("num_attention_heads"), size("hidden_size")
-        given = {key for key in ("num_key_value_heads", "head_dim") if config.get(key) is not None}
-        geometry = Geometry(
-            blocks=size("num_hidden_layers"),
-            hidden=hidden,
-            intermediate=size("intermediate_size"),
-            vocabulary=size("vocab_size"),
-            heads=heads,
-            kv_heads=size("num_key_value_heads") if "num_key_value_heads" in given else heads,
-            head_dim=size("head_dim") if "head_dim" in given else hidden // heads,
-        )
-        if heads % geometry.kv_heads:
-            raise ValueError(
-                f"config.json: {heads} query heads cannot share {geometry.kv_heads} key heads."
-            )
-        return geometry
-
-    def shape(self, part: str) -> tuple[int, ...]:
-        """The shape a part's tensor must have, (outputs, inputs) for a matrix."""
-        q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        return {
-            "q": (q, self.hidden),
-            "k": (kv, self.hidden),
-            "v": (kv, self.hidden),
-            "o": (self.hidden, q),
-            "gate": (self.intermediate, self.hidden),
-            "up": (self.intermediate, self.hidden),
-            "down": (self.hidden, self.intermediate),
-            "embed": (self.vocabulary, self.hidden),
-            "head": (self.vocabulary, self.hidden),
-            "attention_norm": (self.hidden,),
-            "mlp_norm": (self.hidden,),
-            "final_norm": (self.hidden,),
-            "q_bias": (q,),
-            "k_bias": (kv,),
-            "v_bias": (kv,),
-        }[part]
 
 
 def permute_heads(weight: Shaped[np.ndarray, "rows ..."], heads: int) -> np.ndarray:

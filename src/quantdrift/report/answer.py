@@ -112,7 +112,7 @@ def _equal_bits(drift: pd.DataFrame, errors: pd.DataFrame, names: Names) -> Iter
     for (model, less, more, bits), its in pairs.items():
         cuts = [f"{percent(1 - p.drift_ratio)} in {role_label(p.role)}" for p in its]
         yield (
-            f"{_of(model, names)}{less.upper()} drifts less than {more.upper()} at the same "
+            f"{names.of_model(model)}{less.upper()} drifts less than {more.upper()} at the same "
             f"{number(bits, 4)} bits: by {listed(cuts)}."
         )
 
@@ -134,7 +134,7 @@ def _climbs(drift: pd.DataFrame, errors: pd.DataFrame, names: Names) -> Iterable
                 if past
                 else (f"Drift never outgrows the rounding error in {listed(never, 'or')}")
             )
-        yield f"{_of(model.id, names)}{text}."
+        yield f"{names.of_model(model.id)}{text}."
 
 
 def _how_far(drift: pd.DataFrame, errors: pd.DataFrame, names: Names) -> Iterable[str]:
@@ -153,7 +153,8 @@ def _how_far(drift: pd.DataFrame, errors: pd.DataFrame, names: Names) -> Iterabl
             parts.append(text)
         least = [f"{percent(shift[names.leading[first], r])}" for r in dict.fromkeys(rows["role"])]
         before = f", against {listed(least)} at {first}" if first != last else ""
-        yield f"{_of(model.id, names)}At {last} the average bar moves by {listed(parts)}{before}."
+        moves = f"At {last} the average bar moves by {listed(parts)}{before}."
+        yield names.of_model(model.id) + moves
 
 
 def _pure(role: str, level: str, types: pd.Series, shift: pd.Series) -> str:
@@ -177,12 +178,7 @@ def _hurts(drift: pd.DataFrame, blocks: pd.DataFrame, names: Names) -> Iterable[
             then = [f"{block} ({times(value[(*key, block)])})" for block in others]
             by_third = [f"{name} {times(ratio)}" for name, ratio in thirds[key].items()]
             yield (
-                f"{_of(model.id, names)}{role_label(role)} is hit hardest in block {first} "
+                f"{names.of_model(model.id)}{role_label(role)} is hit hardest in block {first} "
                 f"({times(value[(*key, first)])} the mean block), then in {listed(then)}; "
                 f"by thirds: {', '.join(by_third)}."
             )
-
-
-def _of(model: str, names: Names) -> str:
-    """The model a sentence speaks of, where there is more than one."""
-    return f"{names.label(model)}: " if len(names.models) > 1 else ""

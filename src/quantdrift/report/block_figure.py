@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from .drift import MATRIX
-from .figure import Figure, constants, csv_data, dropdown
+from .figure import Figure, choices, constants, csv_data, dropdown
 from .names import DISTANCES, Names, listed, reading, role_label, third
 
 _KEYS = ["model", "level", "variant", "role", "block", "third"]
@@ -38,7 +38,7 @@ def block_figure(blocks: pd.DataFrame, names: Names, threshold: float) -> Figure
     """
     data = plotted(blocks, names)
     data["role"] = data["role"].map(role_label)
-    data = _spread_pure(data)
+    data = spread_variants(data)
     present = set(blocks["distance"])
     filtrations = [name for name in ("clip", "full", "drop") if name in set(blocks["filtration"])]
     params = [
@@ -47,7 +47,7 @@ def block_figure(blocks: pd.DataFrame, names: Names, threshold: float) -> Figure
         dropdown("shade", "Shade", {"ratio": "block / mean of its level", "value": "distance"}),
     ]
     for name in ("variant", "model"):
-        options = {one: one for one in dict.fromkeys(data[name])}
+        options = choices(data[name])
         if len(options) > 1:
             params.append(dropdown(name, name.capitalize(), options))
     roles = list(dict.fromkeys(data["role"]))
@@ -70,7 +70,7 @@ def block_figure(blocks: pd.DataFrame, names: Names, threshold: float) -> Figure
     )
 
 
-def _spread_pure(data: pd.DataFrame) -> pd.DataFrame:
+def spread_variants(data: pd.DataFrame) -> pd.DataFrame:
     """Levels that the study measures in one variant only stand in every variant's map."""
     variants = list(dict.fromkeys(data["variant"]))
     maps = []

@@ -35,9 +35,9 @@ def caveats(
         Point.of(
             "Weights, not behaviour",
             "Drift is measured on the weights alone. It does not say what the model writes: a "
-            "quiet format may still change answers, and a reshaped one may not. Attention "
-            "agreement and perplexity are other chapters.",
+            "quiet format may still change answers, and a reshaped one may not.",
         ),
+        Point.of("Attention, not answers", _attention(names)),
         Point.of("What the threshold hides", _censoring(drift, names, threshold)),
         Point.of("The gauge", gauge_sentence(gauge, drift, names)),
         Point.of("Bits", _bits(errors, names)),
@@ -45,6 +45,16 @@ def caveats(
         Point.of("Lattice", _lattice(names)),
     ]
     return [point for point in points if point.lines]
+
+
+def _attention(names: Names) -> str:
+    if not names.datasets:
+        return "This study names no data sets: what the model attends to is not measured."
+    return (
+        "Agreement tells where the last token of a prompt looks, over heads in the mean, and "
+        f"compares the first {names.top} positions only. A model may look elsewhere and answer "
+        "the same, or look there and answer otherwise."
+    )
 
 
 def _censoring(drift: pd.DataFrame, names: Names, threshold: float) -> str:

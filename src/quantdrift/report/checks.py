@@ -4,19 +4,15 @@ Integrity checks must pass, or the job fails and names what did not. Claims abou
 evaluated and reported, and never fail a run.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
 from .drift import MATRIX
-from .findings import readings, rises, same_bits
-from .names import DISTANCES, Names, role_label
+from .names import DISTANCES
 
-FAMILIES = (("q8_0", "q5_0", "q4_0"), ("q6_k", "q5_k", "q4_k", "q3_k", "q2_k"))
-"""Types of one construction, from fine to coarse."""
 GAUGE_TOLERANCE = 1e-6
 """The home gauge moves nothing, so both rules measure one matrix; float64 sums differ by less."""
 
@@ -36,7 +32,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Expected:
-    """What must be there: models with their blocks, schemes, roles, filtrations."""
+    """What must be there: models with their blocks, schemes, roles, filtrations, data sets."""
 
     blocks: Mapping[str, int]
     schemes: Sequence[str]
@@ -45,6 +41,8 @@ class Expected:
     gauge_schemes: Sequence[str] = ()
     gauge_seeds: Sequence[int] = ()
     gauge_step: int = 1
+    datasets: Sequence[str] = ()
+    bos: Sequence[str] = ()
 
     def matrices(self, schemes: Sequence[str]) -> pd.DataFrame:
         """Every matrix under each of `schemes`."""
@@ -80,32 +78,37 @@ def _complete(tables: Mapping[str, pd.DataFrame], expected: Expected) -> Iterato
         ("weight_error", quantized),
         ("ledger", quantized),
         ("diagrams", expected.matrices(["base", *expected.schemes])),
-        ("distances", _crossed(quantized, filtration=expected.filtrations, distance=DISTANCES)),
+        ("distances", crossed(quantized, filtration=expected.filtrations, distance=DISTANCES)),
         ("gauge_drift", _gauge_rows(expected)),
     ):
-        columns = list(wanted.columns)
-        there = tables[kind][columns].drop_duplicates()
-        both = wanted.merge(there, how="outer", indicator=True)
-        missing = both[both["_merge"] == "left_only"]
-        extra = both[both["_merge"] == "right_only"]
-        numbers = f"{len(wanted)} expected, {len(missing)} missing, {len(extra)} too many"
-        for label, rows in (("missing", missing), ("too many", extra)):
-            if len(rows):
-                first = rows.iloc[0][columns].to_dict()
-                numbers += f"; first {label}: {first}"
-        yield Check(f"{kind} is complete", not len(missing) and not len(extra), numbers)
+        yield presence(f"{kind} is complete", wanted, tables[kind])
 
 
-def _crossed(rows: pd.DataFrame, **columns: object) -> pd.DataFrame:
+def presence(name: str, wanted: pd.DataFrame, rows: pd.DataFrame) -> Check:
+    """Whether `rows` hold each combination in `wanted` and no other."""
+    columns = list(wanted.columns)
+    both = wanted.merge(rows[columns].drop_duplicates(), how="outer", indicator=True)
+    missing = both[both["_merge"] == "left_only"]
+    extra = both[both["_merge"] == "right_only"]
+    numbers = f"{len(wanted)} expected, {len(missing)} missing, {len(extra)} too many"
+    for label, its in (("missing", missing), ("too many", extra)):
+        if len(its):
+            first = its.iloc[0][columns].to_dict()
+            numbers += f"; first {label}: {first}"
+    return Check(name, not len(missing) and not len(extra), numbers)
+
+
+def crossed(rows: pd.DataFrame, **columns: Iterable[object]) -> pd.DataFrame:
+    """Every row with every combination of the values of further columns."""
     for name, values in columns.items():
-        rows = rows.merge(pd.DataFrame({name: list(values)}), how="cross")  # type: ignore[call-overload]
+        rows = rows.merge(pd.DataFrame({name: list(values)}), how="cross")
     return rows
 
 
 def _gauge_rows(expected: Expected) -> pd.DataFrame:
     rows = expected.matrices(expected.gauge_schemes)
     rows = rows[rows["block"] % expected.gauge_step == 0]
-    return _crossed(rows, gauge_seed=expected.gauge_seeds, filtration=expected.filtrations)
+    return crossed(rows, gauge_seed=expected.gauge_seeds, filtration=expected.filtrations)
 
 
 def _base(tables: Mapping[str, pd.DataFrame]) -> Iterator[Check]:
@@ -153,23 +156,6 @@ def _bits(errors: pd.DataFrame, ledger: pd.DataFrame) -> Iterator[Check]:
     yield Check("the ledger adds up to bpw_full", not wrong, f"{wrong} of {len(stored)} matrices")
 
 
-def _error_falls(errors: pd.DataFrame) -> Check:
-    """Holds for any weights but those that lie on a format's own lattice."""
-    by_type = errors.drop_duplicates(["model", "role", "type"]).pivot(
-        index=["model", "role"], columns="type", values="relative_frobenius"
-    )
-    compared, wrong = 0, []
-    for family in FAMILIES:
-        there = [name for name in family if name in by_type]
-        for fine, coarse in pairwise(there):
-            pair = by_type[[fine, coarse]].dropna()
-            compared += len(pair)
-            bad = pair[pair[fine] >= pair[coarse]]
-            wrong += [f"{fine} >= {coarse} in {index}" for index in bad.index]
-    numbers = f"{compared} pairs, {len(wrong)} wrong" + (f"; first: {wrong[0]}" if wrong else "")
-    return Check("weight error falls with bits within a family", not wrong, numbers)
-
-
 def _home_gauge(distances: pd.DataFrame, gauge: pd.DataFrame) -> Iterator[Check]:
     """The drift in the gauge that a model is measured in is the drift itself."""
     home = gauge[gauge["gauge_seed"] == gauge["home_seed"]] if len(gauge) else gauge
@@ -183,98 +169,6 @@ def _home_gauge(distances: pd.DataFrame, gauge: pd.DataFrame) -> Iterator[Check]
         off <= GAUGE_TOLERANCE,
         f"{len(both)} rows, largest relative difference {off:.1e}",
     )
-
-
-def claims(
-    drift: pd.DataFrame, errors: pd.DataFrame, gauge: pd.DataFrame, names: Names
-) -> list[Check]:
-    """What the paper and we say about drift, held against the results of this study."""
-    found: list[Check] = []
-    for model in names.models:
-        of_model = drift[drift["model"] == model.id]
-        found += _levels_rise(of_model, names)
-        found += _v_drifts_least(of_model, errors, names)
-    found += _k_quants_win(drift, errors, names)
-    found.append(_error_falls(errors))
-    found += _gauges_agree(gauge, readings(drift), names)
-    return found
-
-
-def _levels_rise(drift: pd.DataFrame, names: Names) -> Iterator[Check]:
-    spine = [level for level in ("Q8_0", "Q5_0", "Q4_0", "Q3_K", "Q2_K") if level in names.leading]
-    filtration = "clip" if "clip" in set(drift["filtration"]) else drift["filtration"].iloc[0]
-    rows = drift[drift["filtration"] == filtration].set_index(["scheme", "role"])["swd_mean"]
-    for role in dict.fromkeys(drift["role"]):
-        if role in ("q", "k") and len(spine) > 1:
-            values = [float(rows[names.leading[level], role]) for level in spine]
-            what = f"SWD of {role_label(role)} rises {' < '.join(spine)} ({filtration})"
-            yield Check(
-                _of(drift, names) + what,
-                rises(values),
-                " < ".join(f"{value:.3g}" for value in values),
-            )
-
-
-def _v_drifts_least(drift: pd.DataFrame, errors: pd.DataFrame, names: Names) -> Iterator[Check]:
-    """At the last level, each projection at that very type where the study measures it."""
-    if not {"q", "k", "v"} <= set(drift["role"]):
-        return
-    last = drift[drift["level"] == names.levels[-1]]
-    last = last.merge(errors[["model", "scheme", "role", "type"]], on=["model", "scheme", "role"])
-    last = last.assign(other=last["type"].str.upper() != last["level"])
-    last = last.sort_values("other", kind="stable")
-    for filtration, rows in last.groupby("filtration", sort=False):
-        chosen = rows.drop_duplicates("role").set_index("role")
-        values = chosen["swd_per_point"]
-        yield Check(
-            f"{_of(drift, names)}at {names.levels[-1]} V drifts least, per point ({filtration})",
-            bool(values["v"] < min(values["q"], values["k"])),
-            ", ".join(
-                f"{role_label(role)} {values[role]:.3g} as {chosen['type'][role].upper()}"
-                for role in ("q", "k", "v")
-            ),
-        )
-
-
-def _k_quants_win(drift: pd.DataFrame, errors: pd.DataFrame, names: Names) -> Iterator[Check]:
-    pairs = [
-        pair
-        for pair in same_bits(drift, errors)
-        if (pair.less[-2:] == "_k") != (pair.more[-2:] == "_k")
-    ]
-    if pairs:
-        wins = [pair for pair in pairs if pair.less.endswith("_k")]
-        yield Check(
-            "at equal stored bits a K-quant drifts less than the legacy type",
-            len(wins) == len(pairs),
-            f"in {len(wins)} of {len(pairs)} comparisons",
-        )
-
-
-def _gauges_agree(gauge: pd.DataFrame, chosen: dict[str, str], names: Names) -> Iterator[Check]:
-    """The mean over gauges, and each single gauge, puts the levels in one order."""
-    rows = names.described(gauge[gauge["filtration"] == gauge["role"].map(chosen)])
-    for (_, role), group in rows.groupby(["model", "role"], sort=False):
-        if group["scheme"].nunique() < 2:
-            continue
-        means = group.groupby(["gauge_seed", "scheme"])["swd"].mean().unstack("scheme")
-        order = list(means.mean().sort_values(kind="stable").index)
-        same = sum(
-            list(row.sort_values(kind="stable").index) == order for _, row in means.iterrows()
-        )
-        home = group.loc[group["gauge_seed"] == group["home_seed"], "gauge_seed"]
-        of_home = means.loc[home.iloc[0]].sort_values(kind="stable").index if len(home) else order
-        yield Check(
-            f"{_of(group, names)}the mean over gauges orders the levels of "
-            f"{role_label(str(role))} as the gauge measured here does",
-            list(of_home) == order,
-            f"{same} of {len(means)} gauges have the order of the mean",
-        )
-
-
-def _of(rows: pd.DataFrame, names: Names) -> str:
-    """The model a claim is about, where there is more than one."""
-    return f"{names.label(str(rows['model'].iloc[0]))}: " if len(names.models) > 1 else ""
 
 
 def raise_for(found: Sequence[Check]) -> None:

@@ -117,6 +117,11 @@ def dropdown(name: str, label: str, options: dict[str, str]) -> dict[str, Any]:
     return {"name": name, "value": next(iter(options)), "bind": bound | {"name": label}}
 
 
+def choices(values: pd.Series) -> dict[str, str]:
+    """What a column holds, each once, as the options of a list."""
+    return {str(value): str(value) for value in dict.fromkeys(values)}
+
+
 def constants(params: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same parameters fixed at their values."""
     return [{"name": param["name"], "value": param["value"]} for param in params]

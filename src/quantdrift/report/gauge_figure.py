@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from .figure import Figure, constants, csv_data, dropdown
+from .figure import Figure, choices, constants, csv_data, dropdown
 from .names import Names, listed, reading, role_label
 
 _SIGNED = "datum.value === 0 ? 'mean' : format(datum.value, '+.0%')"
@@ -36,7 +36,7 @@ def gauge_figure(gauge: pd.DataFrame, names: Names, threshold: float) -> Figure:
     found = set(data["reading"])
     readings = [reading(name, threshold) for name in ("clip", "full", "drop")]
     params = [dropdown("reading", "Reading", {name: name for name in readings if name in found})]
-    models = {name: name for name in dict.fromkeys(data["model"])}
+    models = choices(data["model"])
     if len(models) > 1:
         params.append(dropdown("model", "Model", models))
     roles = list(dict.fromkeys(data["role"]))

@@ -1,11 +1,11 @@
 """How a study was made: models, settings, versions, code and time, from the files themselves."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
+from .chapter import HtmlTable
 from .names import Names, listed
 
 _STAGES = {
@@ -15,20 +15,10 @@ _STAGES = {
     "diagrams": "quantize; persistence diagrams",
     "distances": "seven distances",
     "gauge_drift": "drift over gauges",
+    "dataset": "obtain the items",
+    "attention": "quantize; run the model; attended positions",
+    "agreement": "agreement with the base",
 }
-
-
-@dataclass(frozen=True)
-class HtmlTable:
-    """A table of the page, cells as text."""
-
-    caption: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    text_columns: Sequence[int] = (0,)
-    """Columns set flush left; numbers stand flush right."""
-    marks: Sequence[str] = ()
-    """A class for each row, for its colour."""
 
 
 def model_table(
@@ -100,6 +90,25 @@ def facts(
     }
     found = [("Settings", settings), ("Versions", list(versions.items())), ("Code digests", code)]
     return [(title, rows) for title, rows in found if rows]
+
+
+def dataset_facts(table: pd.DataFrame, names: Names) -> tuple[str, list[tuple[str, str]]]:
+    """The data sets, as a titled list: items measured, licence, and whether they are ours.
+
+    Args:
+        table: `agreement_table`.
+        names: of the study.
+    """
+    items = table.groupby("dataset")["n_items"].max()
+    return "Data sets", [
+        (
+            one.label,
+            f"{items[one.id]} items; {one.license}"
+            + ("; written for this project" if one.is_ours else ""),
+        )
+        for one in names.datasets
+        if one.id in items
+    ]
 
 
 def timing_table(timings: pd.DataFrame) -> HtmlTable | None:

@@ -17,6 +17,7 @@ DISTANCES = {
     "entropy": "persistent entropy",
 }
 THIRDS = ("early", "middle", "late")
+BOS = {"with": "with BOS", "without": "without BOS"}
 
 
 @dataclass(frozen=True)
@@ -31,23 +32,47 @@ class ModelFacts:
 
 
 @dataclass(frozen=True)
+class DatasetFacts:
+    """What the page says about a data set."""
+
+    id: str
+    label: str
+    schema: str
+    """Whose columns its items have: arc, hellaswag or winogrande."""
+    license: str
+    is_ours: bool
+    """Its items were written for this project: no published number compares."""
+
+
+@dataclass(frozen=True)
 class Names:
-    """The schemes and models of a study, in its order.
+    """The schemes, models and data sets of a study, in its order.
 
     Attributes:
         schemes: scheme id, level, variant of each scheme.
         models: id, label, licence, regauge seed and source of each model.
+        datasets: id, label, schema, licence and origin of each data set; maybe none.
+        top: size of the sets of attended positions that are compared.
     """
 
     schemes: tuple[tuple[str, str, str], ...]
     models: tuple[ModelFacts, ...]
+    datasets: tuple[DatasetFacts, ...] = ()
+    top: int = 3
 
     @staticmethod
-    def of(levels: Iterable[Sequence[str]], models: Iterable[Sequence[Any]]) -> "Names":
+    def of(
+        levels: Iterable[Sequence[str]],
+        models: Iterable[Sequence[Any]],
+        datasets: Iterable[Sequence[Any]] = (),
+        top: int = 3,
+    ) -> "Names":
         """From the plain lists that the workflow hands to its scripts."""
         return Names(
             tuple((scheme, level, variant) for scheme, level, variant in levels),
             tuple(ModelFacts(*facts) for facts in models),
+            tuple(DatasetFacts(*facts) for facts in datasets),
+            top,
         )
 
     @property
@@ -72,17 +97,41 @@ class Names:
         """A model's label."""
         return next((model.label for model in self.models if model.id == model_id), model_id)
 
+    def of_model(self, model_id: str) -> str:
+        """How a sentence begins that is about one model, where there are several."""
+        return f"{self.label(model_id)}: " if len(self.models) > 1 else ""
+
+    @property
+    def metrics(self) -> dict[str, str]:
+        """The two measures of agreement, as the paper's tables call them."""
+        return metric_labels(self.top)
+
+    def dataset_label(self, dataset_id: str) -> str:
+        """A data set's label."""
+        return next((one.label for one in self.datasets if one.id == dataset_id), dataset_id)
+
     def described(self, rows: pd.DataFrame) -> pd.DataFrame:
         """`rows` of known schemes with their level and variant, in the study's order."""
         order = pd.DataFrame(list(self.schemes), columns=["scheme", "level", "variant"])
         order["scheme_order"] = range(len(order))
         order["level"] = order["level"].str.upper()
         described = rows.drop(columns=["level", "variant"], errors="ignore").merge(order)
-        described["role_order"] = described["role"].map(role_order)
-        described["model_order"] = described["model"].map([m.id for m in self.models].index)
-        orders = ["model_order", "scheme_order", "role_order"]
-        by = [*orders, *(["block"] if "block" in described else [])]
+        ranks = {
+            "model": [model.id for model in self.models].index,
+            "role": role_order,
+            "dataset": [one.id for one in self.datasets].index,
+        }
+        ranks = {name: rank for name, rank in ranks.items() if name in described}
+        for name, rank in ranks.items():
+            described[f"{name}_order"] = described[name].map(rank)
+        orders = [f"{name}_order" for name in ("model", "scheme", *list(ranks)[1:])]
+        by = [*orders, *(name for name in ("bos", "block") if name in described)]
         return described.sort_values(by, kind="stable", ignore_index=True).drop(columns=orders)
+
+
+def metric_labels(top: int) -> dict[str, str]:
+    """The two measures of agreement, of sets of `top` positions."""
+    return {"top1": "Top-1 agreement", "iou": f"Top-{top} IoU"}
 
 
 def role_order(role: str) -> int:

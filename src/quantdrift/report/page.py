@@ -1,17 +1,20 @@
 """The page of a study: the answer, the evidence chapter by chapter, and how it was made."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from . import findings
+from . import agreement_answer, agreement_chapter, agreement_findings, findings
+from .agreement_chapter import Agreement
+from .agreement_findings import LevelAgreement
 from .answer import Point, answer, headline, number, percent
 from .caveats import caveats, on_lattice
-from .checks import Check, claims
+from .chapter import Chapter, HtmlTable
+from .claims import claims
 from .figure import render
-from .made import HtmlTable, facts, model_table, timing_table
+from .made import dataset_facts, facts, model_table, timing_table
 from .names import Names, listed, role_label
 
 POINTS = {"rows": "rows", "columns": "columns", "heads": "rows of each head"}
@@ -38,51 +41,61 @@ class Results:
     """What a point of a cloud is: rows, columns or heads."""
     made: Mapping[str, Mapping[str, Any]]
     """Provenance of each model's tensors, of diagrams and of distances."""
-
-
-@dataclass(frozen=True)
-class Chapter:
-    """One part of the evidence; later chapters of the pipeline append theirs."""
-
-    id: str
-    title: str
-    lead: str
-    figures: Sequence[dict[str, Any]] = ()
-    claims: Sequence[Check] = ()
-    tables: Sequence[HtmlTable] = ()
-    notes: Sequence[str] = field(default=())
+    agreement: Agreement | None = None
+    """Of the chapter on attention, where the study measures it."""
 
 
 def page(results: Results) -> str:
     """One HTML file that needs nothing but itself."""
-    names = results.names
+    names, attention = results.names, results.agreement
     found = findings.verdicts(results.drift, results.errors, names)
+    levels = level_agreements(results, found)
     labels = [model.label for model in names.models]
     subject = listed(labels) if len(labels) < 3 else f"{len(labels)} models"
+    tables = (results.drift, results.errors)
     return render(
         "page.html.jinja",
         study=results.study,
         title=f"What quantization does to {subject}",
-        headline=headline(found),
+        headline=" ".join(
+            [headline(found), *([agreement_answer.headline(levels)] if levels else [])]
+        ),
         points=[
             *warnings_first(results),
-            *answer(results.drift, results.errors, results.blocks, names, found),
+            *answer(*tables, results.blocks, names, found),
+            *(
+                agreement_answer.answer(attention.table, attention.blocks, *tables, levels, names)
+                if attention
+                else []
+            ),
         ],
-        rule=verdict_rule(),
-        glances=[glance(results, model.id, found) for model in names.models],
+        rule=[*verdict_rule(), *([agreement_answer.rule(names)] if attention else [])],
+        glances=[glance(results, model.id, found, levels) for model in names.models],
         caveats=caveats(
-            results.drift,
-            results.errors,
+            *tables,
             results.gauge,
             names,
             results.threshold,
             results.short_rows,
         ),
-        chapters=[weights_chapter(results)],
+        chapters=[
+            weights_chapter(results),
+            *([agreement_chapter.chapter(attention, *tables, names)] if attention else []),
+        ],
         models=model_table(names, results.tensors, results.made),
-        facts=facts(results.made, results.short_rows, results.gauge),
+        facts=[
+            *facts(results.made, results.short_rows, results.gauge),
+            *([dataset_facts(attention.table, names)] if attention else []),
+        ],
         timings=timing_table(results.timings),
     )
+
+
+def level_agreements(results: Results, found: list[findings.Verdict]) -> list[LevelAgreement]:
+    """How far attention agrees at each level; nothing where the study does not measure it."""
+    if results.agreement is None:
+        return []
+    return agreement_findings.level_agreements(results.agreement.table, found, results.names)
 
 
 def verdict_rule() -> list[Point]:
@@ -106,13 +119,16 @@ def verdict_rule() -> list[Point]:
     ]
 
 
-def glance(results: Results, model: str, found: list[findings.Verdict]) -> HtmlTable:
-    """One line a level: bits, error, how far bars move, verdict."""
+def glance(
+    results: Results, model: str, found: list[findings.Verdict], levels: list[LevelAgreement]
+) -> HtmlTable:
+    """One line a level: bits, error, how far bars move, verdict; and how far attention agrees."""
     names = results.names
     drift = results.drift[results.drift["model"] == model].drop_duplicates(["scheme", "role"])
     shift = drift.set_index(["scheme", "role"])["bar_shift_mean"]
     errors = results.errors[results.errors["model"] == model]
     roles = list(dict.fromkeys(drift["role"]))
+    agrees = {one.level: one for one in levels if one.model == model}
     rows = []
     for one in (verdict for verdict in found if verdict.model == model):
         scheme = names.leading[one.level]
@@ -125,20 +141,33 @@ def glance(results: Results, model: str, found: list[findings.Verdict]) -> HtmlT
                 percent(float(error)),
                 *(percent(float(shift[scheme, role])) for role in roles),
                 percent(one.worst_shift),
+                *([_iou(agrees.get(one.level))] if levels else []),
             ]
         )
     label = f" of {names.label(model)}" if len(names.models) > 1 else ""
+    told = (
+        " Last: how far attention agrees, on the data set where it is lowest; ✓ agrees, ✗ does not."
+        if levels
+        else ""
+    )
     return HtmlTable(
         caption=(
             f"Levels{label} in the paper's order: bits a weight in full, relative weight error, "
             "and how far the average bar moves by projection (mean over blocks) and in the worst "
-            "matrix."
+            f"matrix.{told}"
         ),
-        head=["Level", "Verdict", "Bits", "Error", *map(role_label, roles), "Worst"],
+        head=[
+            *("Level", "Verdict", "Bits", "Error", *map(role_label, roles), "Worst"),
+            *([names.metrics["iou"]] if levels else []),
+        ],
         rows=rows,
         text_columns=(0, 1),
         marks=[one.verdict for one in found if one.model == model],
     )
+
+
+def _iou(one: LevelAgreement | None) -> str:
+    return "–" if one is None else f"{one.iou:.2f} {'✓' if one.agrees else '✗'}"
 
 
 def warnings_first(results: Results) -> list[Point]:
@@ -204,6 +233,7 @@ def drift_and_error(results: Results) -> HtmlTable:
         head=[*(["Model"] if many else []), *head],
         rows=rows,
         text_columns=(0, 1, 2, 3) if many else (0, 1, 2),
+        summary="All numbers by scheme and projection",
     )
 
 

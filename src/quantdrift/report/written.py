@@ -1,6 +1,6 @@
 """A summary table as three files: Parquet for programs, CSV for sheets, Markdown for people."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,9 @@ def save_table(
 def as_markdown(table: Table, rows: pd.DataFrame) -> str:
     """The rows as a Markdown table, and below it what each column means."""
     rows = rounded(rows)
-    lines = [f"One row: {table.row}.", "", _line(rows.columns)]
-    lines += [_line("---:" if kind != "str" else "---" for kind in map(_kind, rows.dtypes))]
-    lines += [_line(map(_cell, row)) for row in rows.itertuples(index=False)]
-    lines += [""]
+    text = [at for at, dtype in enumerate(rows.dtypes) if not pd.api.types.is_numeric_dtype(dtype)]
+    cells = ([_cell(value) for value in row] for row in rows.itertuples(index=False))
+    lines = [f"One row: {table.row}.", "", *markdown_lines(list(rows.columns), cells, text), ""]
     for field in table.schema:
         about = {key.decode(): value.decode() for key, value in (field.metadata or {}).items()}
         unit = f" ({about['unit']})" if "unit" in about else ""
@@ -41,15 +40,20 @@ def as_markdown(table: Table, rows: pd.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _kind(dtype: Any) -> str:
-    return "number" if pd.api.types.is_numeric_dtype(dtype) else "str"
+def markdown_lines(
+    head: Sequence[str], rows: Iterable[Sequence[str]], text_columns: Collection[int]
+) -> list[str]:
+    """A Markdown table; all but the text columns are set flush right."""
+    sides = ["---" if at in text_columns else "---:" for at in range(len(head))]
+    return [_line(cells) for cells in (head, sides, *rows)]
 
 
 def _cell(value: Any) -> str:
     if value is None or value != value:
         return ""
-    return f"{value:g}" if isinstance(value, float) else str(value).replace("|", "\\|")
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _line(cells: Any) -> str:
-    return f"| {' | '.join(cells)} |"
+def _line(cells: Iterable[str]) -> str:
+    escaped = (cell.replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(escaped)} |"

@@ -1,0 +1,111 @@
+"""What the last token of every prompt attends to, under one scheme, on all data sets of the study.
+
+The model is loaded and quantized once, and only if a piece is missing from the stage.
+"""
+
+from collections.abc import Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quantdrift import job
+from quantdrift.behaviour.attended import attended
+from quantdrift.behaviour.attention import watched
+from quantdrift.behaviour.items import sample
+from quantdrift.behaviour.prompts import (
+    WITH,
+    Prompt,
+    batches,
+    bos_id,
+    encode,
+    special_ids,
+)
+from quantdrift.models.causal_lm import device_of, dtype_of, load, load_tokenizer
+from quantdrift.models.checkpoint import Checkpoint
+from quantdrift.quantizers.schemes import quantizer
+from quantdrift.tables.behaviour import ATTENTION, ITEMS
+from quantdrift.tables.io import provenance, read_rows, write
+from quantdrift.tables.shard import Run
+from quantdrift.tables.stage import Stage
+
+
+def changed(run: Run, types: dict[str, str]) -> Any:
+    """The weights of a scheme, one role's matrix at a time; None for the base."""
+    if run.is_base:
+        return None
+    made = {role: quantizer(name, run.short_rows) for role, name in types.items()}
+
+    def change(role: str, block: int, weight: np.ndarray) -> np.ndarray:
+        with run.naming(f"{role} of block {block}"):
+            return made[role](weight).weight
+
+    return change
+
+
+def prompts_of(
+    tokenizer: Any, items: list[dict[str, Any]], bos: str, bos_token: str | None
+) -> list[Prompt]:
+    first = bos_id(tokenizer, bos_token) if bos == WITH else None
+    prompts = [Prompt(item["item"], encode(tokenizer, item["prompt"], first)) for item in items]
+    lengths = [len(prompt.token_ids) for prompt in prompts]
+    job.log.info(
+        "%s BOS: %d prompts of %d to %d tokens; the first begins with the ids %s",
+        bos,
+        len(prompts),
+        min(lengths),
+        max(lengths),
+        list(prompts[0].token_ids[:4]),
+    )
+    return prompts
+
+
+if __name__ == "__main__":
+    job.start(snakemake.log[0], snakemake.threads)
+    run, params = Run.of(snakemake.wildcards), dict(snakemake.params.items())
+    checkpoint = Checkpoint(Path(snakemake.input.checkpoint))
+    stage_root, datasets = Path(params.pop("stage")), params.pop("datasets")
+    device = device_of(params.pop("device"))
+    dtype = dtype_of(params.pop("dtype"), device)
+    made = job.provenance(
+        model_sha256=provenance(Path(snakemake.input.tensors))["model_sha256"],
+        device=device.type,
+        dtype=str(dtype).removeprefix("torch."),
+        **params,
+    )
+    tokenizer = load_tokenizer(checkpoint)
+    special = special_ids(tokenizer)
+
+    @cache
+    def model() -> Any:
+        job.log.info("loading %s as %s on %s", run.model, made["dtype"], device)
+        change = changed(run, params["types"])
+        return load(checkpoint, device=device, dtype=dtype, change=change)
+
+    def rows_of(dataset: str, items: list[dict[str, Any]], bos: str) -> Iterator[dict[str, Any]]:
+        key = run.run_key() | {"dataset": dataset, "bos": bos}
+        prompts = prompts_of(tokenizer, items, bos, params["bos_token"])
+        groups = list(batches(prompts, params["batch"]))
+        with watched(model()):
+            for batch in job.progress(groups, len(groups), f"{dataset}, {bos} BOS"):
+                for row in attended(model(), batch, special, params["top"], params["heads"]):
+                    yield key | row
+
+    stages = []
+    for dataset, file, output in zip(
+        datasets, map(Path, snakemake.input.questions), map(Path, snakemake.output), strict=True
+    ):
+        items = sorted(read_rows(ITEMS, file), key=lambda item: item["number"])
+        drawn = sample(items, params["n_items"], params["item_seed"])
+        prompts = [item["prompt"] for item in drawn]
+        stages.append(
+            Stage(stage_root, ATTENTION, {"output": str(output), "made": made, "prompts": prompts})
+        )
+        rows: list[dict[str, Any]] = []
+        for bos in params["bos"]:
+            with run.naming(f"{dataset}, {bos} BOS"):
+                rows += stages[-1].rows(bos, partial(rows_of, dataset, drawn, bos))
+        write(ATTENTION, rows, output, made)
+    for stage in stages:
+        stage.clear()
