@@ -1,5 +1,6 @@
 """A copy of the workflow and its library that a test may edit, with a tiny model to run on."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -64,6 +65,22 @@ class Study:
                 shutil.copytree(source, folder / name, ignore=ignored)
             else:
                 shutil.copyfile(source, folder / name)
+        self.use(model)
+        # The copy's library goes before the installed one; no cluster is asked whether it is there.
+        self.environment = os.environ | {
+            "PYTHONPATH": str(folder / "src"),
+            "OMP_WAIT_POLICY": "passive",
+        }
+
+    @property
+    def model_id(self) -> str:
+        """What the workflow calls a model given by its path."""
+        digits = hashlib.sha256(str(self.model.resolve()).encode()).hexdigest()[:6]
+        return f"{self.model.name}-{digits}"
+
+    def use(self, model: Path) -> None:
+        """Measure this model."""
+        self.model = model
         self.config = [
             "--config",
             "study=demo",
@@ -82,11 +99,6 @@ class Study:
                 ]
             ),
         ]
-        # The copy's library goes before the installed one; no cluster is asked whether it is there.
-        self.environment = os.environ | {
-            "PYTHONPATH": str(folder / "src"),
-            "OMP_WAIT_POLICY": "passive",
-        }
 
     def command(self, *words: str, config: list[str] | None = None) -> list[str]:
         tail = self.config if config is None else config
