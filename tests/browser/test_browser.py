@@ -14,10 +14,10 @@ WIDE, NARROW = 1280, 360
 
 
 def opened_with(chromium, folder, *specs, **context):
-    """A page of these specifications, as `figure.save` writes it for one, on a phone."""
+    """A page of these specifications, as `figure.save` writes it for one."""
     file = folder / "figure.html"
     file.write_text(render("figure.html.jinja", figures=list(specs)))
-    visit = Visit(chromium, file, NARROW, **context)
+    visit = Visit(chromium, file, WIDE, **context)
     return visit.draw() if context.get("java_script_enabled", True) else visit
 
 
@@ -57,14 +57,12 @@ def report(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def opened(chromium, report):
-    """A tab with that page, for all tests of it."""
-    with Visit(chromium, report, WIDE) as visit:
+    """A tab with that page, first on a phone in the dark, for all tests of it."""
+    with Visit(chromium, report, NARROW, color_scheme="dark") as visit:
         yield visit.draw()
 
 
 def test_every_chart_is_drawn_at_both_widths_and_asks_for_nothing(opened):
-    assert opened.faults() == []
-    opened.resize(NARROW)
     assert opened.faults() == []
     opened.resize(WIDE)
     assert opened.faults() == []
@@ -89,12 +87,6 @@ def test_words_in_charts_stand_out_from_the_paper(opened, scheme):
     assert opened.faint() == []
 
 
-def test_a_phone_in_the_dark_draws_it_from_the_start(chromium, report):
-    with Visit(chromium, report, NARROW, color_scheme="dark") as visit:
-        assert visit.draw().faults() == []
-        assert visit.faint() == []
-
-
 def test_without_javascript_the_answer_and_the_tables_are_there(chromium, report):
     with Visit(chromium, report, NARROW, java_script_enabled=False) as visit:
         assert visit.complaints == []
@@ -113,8 +105,6 @@ def test_pages_of_single_figures_are_drawn(chromium, tmp_path):
         with opened_with(chromium, tmp_path, figure.packed()) as visit:
             assert visit.faults() == [], figure.name
             assert len(visit.charts()) == 1
-            visit.resize(WIDE)
-            assert visit.faults() == [], figure.name
 
 
 def test_a_single_figure_without_javascript_says_where_the_picture_is(chromium, tmp_path):
@@ -170,7 +160,6 @@ def test_spoilt_charts_are_found_out(chromium, tmp_path):
     for chart, (spoil, _) in zip(charts, SPOILT.values(), strict=True):
         spoil(chart)
     with opened_with(chromium, tmp_path, small_chart("in order"), *charts) as visit:
-        visit.resize(WIDE)
         found = [*visit.faults(), *visit.idle_selectors(), *visit.faint()]
     assert not [fault for fault in found if fault.startswith("in order")]
     for name, (_, told) in SPOILT.items():

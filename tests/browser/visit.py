@@ -32,7 +32,8 @@ _SURVEY = """figure => {
     const svg = figure.querySelector('.canvas svg');
     const spec = JSON.parse(figure.querySelector('script').textContent);
     const bound = (spec.params ?? []).filter(param => param.bind).length;
-    const found = {id: figure.id, bound, selects: figure.querySelectorAll('.controls select').length};
+    const selects = figure.querySelectorAll('.controls select').length;
+    const found = {id: figure.id, bound, selects};
     if (!svg) return {...found, drawn: false};
     const box = svg.getBoundingClientRect();
     const extent = mark => { const at = mark.getBBox(); return at.width + at.height; };
