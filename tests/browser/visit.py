@@ -9,8 +9,8 @@ SMALLEST = (200, 100)
 """A chart of fewer pixels shows nothing."""
 LEAST_CONTRAST = 3.0
 """Of text in a chart with the paper below it: WCAG's least for large text and graphics."""
-NARROW_ROOM = 520
-"""With less room (page.js), a long legend or tick label may make a chart scroll in its own box."""
+NARROW_ROOM = 360
+"""With less room a long tick label may make a chart scroll in its own box."""
 
 # Vega draws in promises, which have all been kept when the next timer rings.
 _SETTLED = "new Promise(done => setTimeout(() => setTimeout(done)))"

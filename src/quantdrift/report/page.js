@@ -4,8 +4,18 @@
 
 const MARGIN = { axis: 50, rowLabel: 20, gap: 12, narrow: 520 };
 
+// One legend entry a line, cut where the screen ends.
+function stackLegends(node, width) {
+  for (const [key, value] of Object.entries(node ?? {})) {
+    if (typeof value !== "object") continue;
+    if (key === "legend" && value) Object.assign(value, { columns: 1, labelLimit: width - 40 });
+    else stackLegends(value, width);
+  }
+}
+
 function fit(spec, width) {
   const narrow = width < MARGIN.narrow;
+  if (narrow) stackLegends(spec, width);
   const inner = width - MARGIN.axis - (spec.facet?.row ? MARGIN.rowLabel : 0);
   const panels = spec.usermeta.panels;
   if (spec.concat) {
@@ -32,7 +42,7 @@ async function draw(figure, original, shown) {
   const canvas = figure.querySelector(".canvas");
   const width = Math.floor(canvas.clientWidth);
   if (shown && Math.abs(shown.width - width) < 4) return shown;
-  const spec = keepChoices(fit(structuredClone(original), width), shown?.result.view);
+  const spec = keepChoices(fit(original, width), shown?.result.view);
   const controls = figure.querySelector(".controls");
   shown?.result.finalize();
   controls.replaceChildren();
@@ -46,11 +56,21 @@ async function draw(figure, original, shown) {
   return { result, width };
 }
 
+function fail(figure, error) {
+  figure.querySelector(".canvas").textContent = `This chart could not be drawn: ${error.message}`;
+  console.error(error);
+  return null;
+}
+
 for (const figure of document.querySelectorAll("figure.chart")) {
-  const original = JSON.parse(figure.querySelector("script").textContent);
   let latest = Promise.resolve(null);
   const redraw = () => {
-    latest = latest.then((shown) => draw(figure, original, shown));
+    latest = latest
+      .then((shown) => {
+        const original = JSON.parse(figure.querySelector("script").textContent);
+        return draw(figure, original, shown);
+      })
+      .catch((error) => fail(figure, error));
   };
   let waiting = 0;
   new ResizeObserver(() => {
