@@ -255,3 +255,12 @@ def test_weights_on_a_lattice_take_the_answer_back_before_it_is_given():
     html = page(dataclasses.replace(plain, tensors=tensors))
     assert html.index("Do not compare levels") < html.index("Smallest quiet format")
     assert warning in html
+
+
+def test_a_fused_tensor_on_a_lattice_warns_of_each_role_in_it():
+    plain = results(study())
+    fused = {
+        model: rows.assign(on_lattice=rows["role"].notna(), role="q k v")
+        for model, rows in plain.tensors.items()
+    }
+    assert "Q, K and V of" in page(dataclasses.replace(plain, tensors=fused))

@@ -3,10 +3,14 @@
 import json
 import shutil
 
+import gguf
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 from study import SCHEMES, Study
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 pytestmark = pytest.mark.workflow
 
@@ -38,6 +42,48 @@ def test_agreement_covers_every_item_block_and_policy(finished: Study):
     assert len(found) == len(SCHEMES) * 2 * 5 * 2 * 3
     assert {row["bos"] for row in found} == {"with", "without"}
     assert all(0 <= row["iou"] <= 1 for row in found)
+
+
+def by_hand(model, ids: list[int], bos: int | None) -> list[list[int]]:
+    """Top-3 positions of each block from transformers' eager maps, as the paper writes them."""
+    with torch.inference_mode():
+        maps = model(torch.tensor([ids]), output_attentions=True).attentions
+    best = []
+    for block in maps:
+        row = block[0].mean(0)[-1].double().numpy().copy()  # eq. 9: heads averaged, query T
+        row[-1] = -np.inf  # eq. 10: t = q
+        row[[position for position, token in enumerate(ids) if token == bos]] = -np.inf
+        best.append(list(np.argsort(-row, kind="stable")[:3]))
+    return best
+
+
+def test_agreement_equals_a_computation_by_hand(finished: Study):
+    """Weights quantized by the gguf package, attention by eager maps, sets by NumPy."""
+    load = AutoModelForCausalLM.from_pretrained
+    base, quantized = (load(finished.model, attn_implementation="eager") for _ in range(2))
+    for name, weight in quantized.named_parameters():
+        if "proj" in name:
+            packed = gguf.quantize(weight.detach().numpy(), gguf.GGMLQuantizationType.Q8_0)
+            weight.data = torch.from_numpy(gguf.dequantize(packed, gguf.GGMLQuantizationType.Q8_0))
+    tokenizer = AutoTokenizer.from_pretrained(finished.model)
+    items = {row["item"]: row for row in rows(finished, "results/shards/items/own-arc.parquet")}
+    found = [
+        row
+        for row in rows(finished, "results/demo/tables/agreement.parquet")
+        if row["scheme"] == "llamacpp-q8_0-paper" and row["dataset"] == "own-arc"
+    ]
+    assert len(found) == 5 * 2 * 3
+    expected = {}
+    for item, bos in {(row["item"], row["bos"]) for row in found}:
+        ids = tokenizer(items[item]["prompt"], add_special_tokens=False)["input_ids"]
+        ids = [tokenizer.bos_token_id, *ids] if bos == "with" else ids
+        sets = (by_hand(model, ids, tokenizer.bos_token_id) for model in (base, quantized))
+        for block, (before, after) in enumerate(zip(*sets, strict=True)):
+            shared = len({*before} & {*after})
+            expected[item, bos, block] = (float(before[0] == after[0]), shared / (6 - shared))
+    for row in found:
+        top1, iou = expected[row["item"], row["bos"], row["block"]]
+        assert (row["top1"], row["iou"]) == (top1, pytest.approx(iou))
 
 
 def test_coarse_levels_agree_less(finished: Study):

@@ -132,7 +132,9 @@ def on_lattice(
     found = []
     for model in names.models:
         rows = tensors[model.id]
-        hit = rows.loc[rows["on_lattice"] & rows["role"].isin(list(roles)), "role"]
+        # A fused tensor holds several roles: "q k v".
+        held = rows.loc[rows["on_lattice"], "role"].str.split().explode()
+        hit = held[held.isin(list(roles))]
         if len(hit):
             roles_hit = listed(role_label(role) for role in dict.fromkeys(hit))
             found.append(
