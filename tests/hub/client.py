@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,22 +17,23 @@ from huggingface_hub import constants
 from huggingface_hub._tree_cache import _IN_MEMORY_TREE_CACHE
 from huggingface_hub.utils import close_session
 
-from quantdrift.models import sources
+from quantdrift.models import hub
 from quantdrift.models.sources import FetchError
 
+CHUNK = 10_000
+"""Bytes that huggingface_hub takes at once: a break loses what came of the last ones."""
 PROGRAM = """
 import json, sys
 sys.modules["trio"] = None  # httpx2 loads it where it is: a quarter of a second for nothing
-from quantdrift.models import sources
+from quantdrift.models import hub
 
 lines = []
 about = json.loads(sys.argv[1])
-sources._PAUSES = (0, 0)
-sources._SECONDS_BETWEEN_LINES = about.pop("seconds")
+hub._SECONDS_BETWEEN_LINES = about.pop("seconds")
 try:
-    path = str(sources.fetch_hub(**about, progress=lines.append))
+    path = str(hub.fetch_hub(**about, progress=lines.append))
     print(json.dumps({"path": path, "lines": lines}))
-except sources.FetchError as error:
+except hub.FetchError as error:
     print(json.dumps({"error": str(error)}))
 """
 
@@ -64,7 +66,9 @@ class Client:
             if not name.startswith(("HF_", "HUGGING", "TRANSFORMERS_"))
             and "proxy" not in name.lower()
         }
-        return inherited | {"HF_HOME": str(self.home), "HF_ENDPOINT": self.endpoint} | more
+        # The loopback has no xet.
+        about = {"HF_HOME": str(self.home), "HF_ENDPOINT": self.endpoint, "HF_HUB_DISABLE_XET": "1"}
+        return inherited | about | more
 
     def start(
         self, repository: str, revision: str, environment: dict[str, str], **about: Any
@@ -88,14 +92,14 @@ class Client:
         seconds: float = 5,
         **about: Any,
     ) -> Fetched:
-        """What fetch_hub gives, in this process: one of its own takes half a second."""
+        """What fetch_hub gives, in this process and without pauses: one of its own takes longer."""
         lines: list[str] = []
         noise = io.StringIO()
         with self._settings(environment or {}), pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sources, "_PAUSES", (0, 0))
-            patch.setattr(sources, "_SECONDS_BETWEEN_LINES", seconds)
+            patch.setattr(time, "sleep", lambda _seconds: None)  # before the hub is asked again
+            patch.setattr(hub, "_SECONDS_BETWEEN_LINES", seconds)
             with contextlib.redirect_stderr(noise):
-                path = sources.fetch_hub(
+                path = hub.fetch_hub(
                     repository=repository, revision=revision, progress=lines.append, **about
                 )
         assert noise.getvalue() == ""
@@ -109,6 +113,7 @@ class Client:
             os.environ.clear()
             os.environ.update(self.environment(**environment))
             importlib.reload(constants)
+            constants.DOWNLOAD_CHUNK_SIZE = CHUNK
             _IN_MEMORY_TREE_CACHE.clear()
             yield
         finally:

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
+SIGNATURE = {"Expires": ["1"], "Signature": ["a/b+c~"]}
 LARGE = (".safetensors", ".bin", ".parquet", ".gguf")
 
 
@@ -176,7 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._refuse(failure.status, failure.code, failure.message)
                 return
         if parts[0] == "cdn":
-            self._send_file(self.hub.folder.joinpath(*parts[1:]), {})
+            self._send_signed(self.hub.folder.joinpath(*parts[1:]))
             return
         bearer = self.headers.get("Authorization", "")
         token = bearer.removeprefix("Bearer ")
@@ -266,13 +267,23 @@ class _Handler(BaseHTTPRequestHandler):
                 b"",
                 about
                 | {
-                    "Location": f"http://localhost:{self.hub.port}/cdn/{place}",
+                    "Location": f"http://localhost:{self.hub.port}/cdn/{quote(place)}"
+                    f"?{urlencode(SIGNATURE, doseq=True)}",
                     "X-Linked-Size": str(len(content)),
                     "X-Linked-Etag": f'"{hashlib.sha256(content).hexdigest()}"',
                 },
             )
         else:
             self._send_file(file, about | {"ETag": f'"{_oid(file.read_bytes())}"'})
+
+    def _send_signed(self, file: Path) -> None:
+        """As the other host does: for the signature in the address, and for no token."""
+        if parse_qs(urlsplit(self.path).query) != SIGNATURE:
+            self._refuse(403, None, "MissingKey")
+        elif "Authorization" in self.headers:
+            self._refuse(400, None, "Only one auth mechanism allowed")
+        else:
+            self._send_file(file, {"ETag": '"of-the-other-host"'})
 
     def _send_file(self, file: Path, headers: dict[str, str]) -> None:
         content = file.read_bytes()

@@ -7,7 +7,7 @@ from typing import Any
 from quantdrift import job
 from quantdrift.behaviour.items import items
 from quantdrift.data.rows import file_rows, matching, own_rows
-from quantdrift.models.sources import fetch_hub
+from quantdrift.models.hub import fetch_hub
 from quantdrift.tables.behaviour import ITEMS
 from quantdrift.tables.io import write
 
