@@ -10,13 +10,11 @@ from quantdrift.config import (
     LEVELS,
     LINEAR_ROLES,
     ConfigurationError,
-    Hub,
-    Local,
-    Wheel,
     load,
     members,
 )
 from quantdrift.quantizers.llamacpp import TYPES
+from quantdrift.settings import Hub, HubFiles, Local, Wheel
 
 CONFIG = Path(__file__).parents[1] / "config"
 
@@ -269,3 +267,104 @@ def test_models_by_path_take_the_gauge_that_is_asked_for(tmp_path):
 def test_gauges_without_seeds_are_refused():
     with pytest.raises(ConfigurationError, match=r"gauge.seeds is empty"):
         asked("gauge.seeds=[]")
+
+
+# ------------------------------------------------------------------------- files as schemes
+
+ONE = "llamacpp-q4_k_m-file"
+
+
+@pytest.fixture
+def gguf(tmp_path):
+    path = tmp_path / "some x.gguf"
+    path.write_bytes(b"")
+    return path
+
+
+def test_a_file_joins_the_schemes_at_the_end(gguf):
+    study = asked(f"files={{{ONE}: '{gguf}'}}")
+    assert [scheme.id for scheme in study.schemes[-2:]] == ["llamacpp-q2_k-pure", ONE]
+    scheme = study.scheme(ONE)
+    assert (scheme.method, scheme.level, scheme.variant) == ("file", "q4_k_m file", "file")
+    assert scheme.types == {}
+    assert study.models[0].files == {ONE: Local("local", str(gguf))}
+
+
+def test_a_file_stands_where_schemes_name_it(gguf):
+    study = asked(
+        f"files={{{ONE}: '{gguf}'}}", f"schemes=[{ONE},llamacpp-q8_0-pure]", "gauge.schemes=[]"
+    )
+    assert [scheme.id for scheme in study.schemes] == [ONE, "llamacpp-q8_0-pure"]
+
+
+def test_the_level_of_a_file_is_never_that_of_another_scheme(gguf):
+    entries = ("llamacpp-q4_0-file", "gptq-4-128-file", "awq-4-128-file", "mine-file")
+    study = asked("files={" + ", ".join(f"{entry}: '{gguf}'" for entry in entries) + "}")
+    assert [scheme.level for scheme in study.schemes[-4:]] == [
+        "q4_0 file",
+        "gptq-4-128 file",
+        "awq-4-128 file",
+        "mine file",
+    ]
+
+
+def test_the_path_of_a_file_is_made_absolute(gguf, monkeypatch):
+    monkeypatch.chdir(gguf.parent)
+    (source,) = asked(f"files={{{ONE}: 'some x.gguf'}}").models[0].files.values()
+    assert source == Local("local", str(gguf))
+
+
+def test_a_gptq_directory_is_a_file(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    study = asked(f"files={{gptq-4-128-file: '{tmp_path}'}}")
+    assert study.models[0].files["gptq-4-128-file"] == Local("local", str(tmp_path))
+
+
+def test_files_of_the_hub_are_taken_as_they_are():
+    one = "{kind: hub, repository: a/b, revision: main, files: [x.gguf]}"
+    whole = "{kind: hub, repository: a/c, revision: main}"
+    files = asked(f"files={{{ONE}: {one}, awq-4-128-file: {whole}}}").models[0].files
+    assert files == {
+        ONE: HubFiles("hub", "a/b", "main", ["x.gguf"]),
+        "awq-4-128-file": Hub("hub", "a/c", "main"),
+    }
+
+
+def test_a_models_own_files_are_measured_where_schemes_name_them(config, gguf):
+    model = config / "model/smollm2-135m.yaml"
+    model.write_text(model.read_text() + f"files:\n  {ONE}: '{gguf}'\n")
+    plain = asked("models=[smollm2-135m]", directory=config)
+    assert ONE not in [scheme.id for scheme in plain.schemes]
+    wanted = [f"schemes=[{ONE}]", "gauge.schemes=[]"]
+    study = asked("models=[smollm2-135m]", *wanted, directory=config)
+    assert study.models[0].files[study.schemes[0].id] == Local("local", str(gguf))
+    with pytest.raises(ConfigurationError, match=r"model qwen2.5-0.5b names none of that id"):
+        asked("models=[smollm2-135m,qwen2.5-0.5b]", *wanted, directory=config)
+    gguf.unlink()  # a file that is not measured need not be there
+    asked("models=[smollm2-135m]", directory=config)
+    with pytest.raises(ConfigurationError, match=f"files.{ONE}: there is no .*some x.gguf"):
+        asked("models=[smollm2-135m]", *wanted, directory=config)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "match"),
+    [
+        ([f"files={{{ONE}: /no/such.gguf}}"], r"files.llamacpp-q4_k_m-file: there is no /no/such"),
+        ([f"files={{{ONE}: {CONFIG}}}"], r"neither a .gguf file nor the directory"),
+        (["files={q4_k_m: GGUF}"], r"files cannot.*q4_k_m.*should match pattern .*-file"),
+        (["files={Q4-file: GGUF}"], r"files cannot.*Q4-file.*should match pattern"),
+        (["files=GGUF"], r"it must map scheme ids to paths"),
+        ([f"files={{{ONE}: {{kind: hub, repository: a/b}}}}"], r"revision: Field required"),
+        ([f"files={{{ONE}: {{kind: hbu}}}}"], r"must be a path, or have a `kind`"),
+        ([f"files={{{ONE}: [x]}}"], r"must be a path, or have a `kind`"),
+        (
+            [f"files={{{ONE}: GGUF}}", "models=[smollm2-135m,qwen2.5-0.5b]"],
+            r"belong to one model, and this study names 2: .*config/model/NAME.yaml",
+        ),
+        ([f"schemes=[{ONE}]", "gauge.schemes=[]"], r"Scheme llamacpp-q4_k_m-file is a file, and m"),
+    ],
+)
+def test_files_that_cannot_be_are_refused_by_name(overrides, match, tmp_path):
+    (tmp_path / "x.gguf").write_bytes(b"")
+    with pytest.raises(ConfigurationError, match=f"(?s){match}"):
+        asked(*(word.replace("GGUF", str(tmp_path / "x.gguf")) for word in overrides))

@@ -1,4 +1,4 @@
-"""The configuration as types: composed by Hydra, parsed once, at the door.
+"""The configuration: composed by Hydra, parsed once, at the door, into the types of `settings`.
 
 `load` composes `config/config.yaml` with one study and the user's overrides, then each model and
 scheme the study names, once each. A misspelt key, an unknown name or a value out of range stops the
@@ -8,213 +8,34 @@ cluster job parses the workflow again.
 
 import hashlib
 import re
-from dataclasses import field, fields
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.dataclasses import dataclass
+from pydantic import TypeAdapter, ValidationError
 
-STRICT = ConfigDict(extra="forbid")
-
-# Strict, so that `true` is not taken for 1.
-Positive = Annotated[int, Field(gt=0, strict=True)]
-NotNegative = Annotated[int, Field(ge=0, strict=True)]
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Role = Literal["q", "k", "v", "o", "gate", "up", "down", "embed", "head"]
+from quantdrift.settings import (
+    Dataset,
+    FileId,
+    FileSource,
+    Local,
+    Model,
+    Role,
+    Scheme,
+    Study,
+    Topology,
+)
 
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
 class ConfigurationError(ValueError):
     """Something the user wrote cannot be; the message says what, where and what would do."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class Wheel:
-    """A GGUF file inside a Python wheel; the wheel is unpacked, never imported."""
-
-    kind: Literal["wheel"]
-    package: str
-    version: str
-    filename: str
-    sha256: Sha256
-    member: str
-
-
-@dataclass(frozen=True, config=STRICT)
-class Hub:
-    """A repository on the Hugging Face hub at one revision."""
-
-    kind: Literal["hub"]
-    repository: str
-    revision: str
-
-
-@dataclass(frozen=True, config=STRICT)
-class Local:
-    """A Hugging Face directory or a GGUF file on this machine."""
-
-    kind: Literal["local"]
-    path: str
-
-
-Source = Annotated[Wheel | Hub | Local, Field(discriminator="kind")]
-
-
-@dataclass(frozen=True, config=STRICT)
-class Own:
-    """Items written for this project, shipped with it."""
-
-    kind: Literal["own"]
-    name: str
-
-
-@dataclass(frozen=True, config=STRICT)
-class HubFiles:
-    """Some files of a data set on the Hugging Face hub at one revision."""
-
-    kind: Literal["hub"]
-    repository: str
-    revision: str
-    files: Annotated[list[str], Field(min_length=1)]
-    """Names or patterns, Parquet or JSON lines."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class Dataset:
-    """One multiple-choice data set."""
-
-    id: str
-    schema: Literal["arc", "hellaswag", "winogrande"]
-    label: str
-    source: Annotated[Own | HubFiles, Field(discriminator="kind")]
-    local: list[str] = field(default_factory=list)
-    """Names or patterns of the same data under `data.dir`."""
-    license: str = "not stated"
-
-
-@dataclass(frozen=True, config=STRICT)
-class Model:
-    """One checkpoint, and what has to be known of it before it is there."""
-
-    id: str
-    source: Source
-    label: str
-    family: str = "unknown"
-    parameters: Positive | None = None
-    """Number of weights, embedding counted once; a feature of the regressors."""
-    blocks: Positive | None = None
-    """Number of transformer blocks; read from the checkpoint's header where it is not given."""
-    license: str = "not stated"
-    regauge_seed: NotNegative | None = None
-    """Seed of the gauge the weights are moved to; None leaves them as they came."""
-    bos_token: str | None = None
-    """What stands first where a BOS token is asked for; None: what the tokenizer declares."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class Scheme:
-    """One named way to quantize a whole model: a ggml type for each role."""
-
-    id: str
-    method: Literal["llamacpp"]
-    level: str
-    variant: str
-    types: dict[Role, str]
-
-
-@dataclass(frozen=True, config=STRICT)
-class Topology:
-    """How diagrams and their distances are taken."""
-
-    preset: Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")]
-    points: Literal["rows", "columns", "heads"]
-    backend: Literal["prim", "ripser"]
-    precision: Literal["float64", "float32"]
-    max_points: Annotated[int, Field(ge=2)]
-    sample_seed: NotNegative
-    threshold: Annotated[float, Field(gt=0, le=2)]
-    filtrations: list[Literal["clip", "drop", "full"]]
-    grids: dict[str, int | float | None]
-    """Arguments of `quantdrift.topology.distances.Grids`, all but the threshold."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class Gauge:
-    """For which gauges, blocks and schemes the dependence of drift on the gauge is measured."""
-
-    seeds: list[NotNegative]
-    block_step: Positive
-    schemes: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, config=STRICT)
-class Data:
-    """Where data sets of the hub lie on this machine, if they do."""
-
-    dir: str | None = None
-
-
-@dataclass(frozen=True, config=STRICT)
-class Behaviour:
-    """How whole models run."""
-
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")]
-    dtype: Literal["auto", "float32", "bfloat16"]
-    threads: Positive
-    batch: Positive
-    """Prompts of one length that run together; nothing is padded."""
-
-
-@dataclass(frozen=True, config=STRICT)
-class Agreement:
-    """How attention is compared."""
-
-    preset: Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")]
-    items: NotNegative
-    """Items of each data set, drawn by `item_seed`; 0: all."""
-    item_seed: NotNegative
-    top: Positive
-    bos: Annotated[list[Literal["with", "without"]], Field(min_length=1)]
-    heads: Literal["mean", "each"]
-
-
-@dataclass(frozen=True, config=STRICT)
-class Study:
-    """A named set of models, schemes and measures."""
-
-    name: str
-    results: str
-    downloads: str
-    models: list[Model]
-    schemes: list[Scheme]
-    datasets: list[Dataset]
-    roles: list[Role]
-    short_rows: Literal["flat", "fallback", "error"]
-    blocks_per_job: NotNegative
-    topology: Topology
-    gauge: Gauge
-    data: Data
-    behaviour: Behaviour
-    agreement: Agreement
-
-    def model(self, model_id: str) -> Model:
-        """The model of that id."""
-        return next(model for model in self.models if model.id == model_id)
-
-    def scheme(self, scheme_id: str) -> Scheme:
-        """The scheme of that id."""
-        return next(scheme for scheme in self.schemes if scheme.id == scheme_id)
-
-    def dataset(self, dataset_id: str) -> Dataset:
-        """The data set of that id."""
-        return next(dataset for dataset in self.datasets if dataset.id == dataset_id)
 
 
 # The nominal levels of llama.cpp that a scheme id may name.
@@ -233,6 +54,8 @@ LEVELS = (
     "q4_1",
     "q5_1",
 )
+FILE_SUFFIX = "-file"
+"""How the id of a scheme ends whose weights are a file's."""
 LINEAR_ROLES: tuple[Role, ...] = ("q", "k", "v", "o", "gate", "up", "down")
 
 
@@ -267,7 +90,7 @@ def load(directory: Path, snakemake_config: dict[str, Any]) -> Study:
     with initialize_config_dir(str(directory.resolve()), version_base=None):
         raw = _compose("config", [f"study={name}", *map(str, overrides)])
         model_names, scheme_ids = raw.pop("models"), raw.pop("schemes")
-        dataset_names = raw.pop("datasets")
+        dataset_names, files = raw.pop("datasets"), raw.pop("files") or {}
         seed = raw.pop("regauge_seed")
         models = [_model(directory, entry, seed) for entry in _names("models", model_names)]
         datasets = [_dataset(directory, entry) for entry in _names("datasets", dataset_names)]
@@ -275,7 +98,10 @@ def load(directory: Path, snakemake_config: dict[str, Any]) -> Study:
             entry: _compose(f"scheme/{entry}", [])["scheme"]
             for entry in members(directory, "scheme")
         }
-    schemes = [_scheme(entry, families) for entry in _names("schemes", scheme_ids)]
+    models = _with_files(models, files)
+    scheme_ids = _names("schemes", scheme_ids)
+    scheme_ids += [str(entry) for entry in files if entry not in scheme_ids]
+    schemes = [_scheme(entry, families) for entry in scheme_ids]
     named = {"name": name, "models": models, "schemes": schemes, "datasets": datasets}
     study = _parse(Study, named | raw, f"study {name}")
     _check(study)
@@ -341,6 +167,24 @@ def _model(directory: Path, entry: str, regauge_seed: Any) -> Model:
     )
 
 
+def _with_files(models: list[Model], files: Any) -> list[Model]:
+    """The models, the only one of them with the study's own files, too."""
+    if not files:
+        return models
+    if not isinstance(files, dict):
+        raise ConfigurationError(
+            f"files is {files!r}; it must map scheme ids to paths: "
+            "set='[\"files={llamacpp-q4_k_m-file: path/to/x.gguf}\"]'."
+        )
+    if len(models) != 1:
+        raise ConfigurationError(
+            f"files belong to one model, and this study names {len(models)}: name each file in its "
+            "model's own config/model/NAME.yaml (`files: {ID-file: PATH}`), and its id in schemes."
+        )
+    parsed = _parse(dict[FileId, FileSource], files, "files")
+    return [replace(models[0], files=models[0].files | parsed)]
+
+
 def _dataset(directory: Path, entry: str) -> Dataset:
     """A file of config/dataset/."""
     known = members(directory, "dataset")
@@ -353,7 +197,11 @@ def _dataset(directory: Path, entry: str) -> Dataset:
 
 
 def _scheme(entry: str, families: dict[str, dict[str, Any]]) -> Scheme:
-    """The scheme that an id names: the family whose pattern it fits, at its level."""
+    """The scheme that an id names: a file, or the family whose pattern it fits, at its level."""
+    if entry.endswith(FILE_SUFFIX):
+        # Named as a file, so that it never stands for the level that is made on the fly.
+        level = entry.removeprefix("llamacpp-").removesuffix(FILE_SUFFIX)
+        return Scheme(entry, "file", f"{level} file", "file", {})
     for name, family in families.items():
         unknown = sorted(set(family) - {"id", "method", "instead"})
         if unknown:
@@ -368,7 +216,8 @@ def _scheme(entry: str, families: dict[str, dict[str, Any]]) -> Scheme:
         return _parse(Scheme, raw | {"variant": name.rpartition("-")[2]}, f"scheme {entry}")
     raise ConfigurationError(
         f"There is no scheme {entry!r}. Known: {_listed([f['id'] for f in families.values()])} "
-        f"with a level of {_listed(LEVELS)}. `base` is always measured and need not be named."
+        f"with a level of {_listed(LEVELS)}; and ids that end in {FILE_SUFFIX}, for the `files` of "
+        "a model. `base` is always measured and need not be named."
     )
 
 
@@ -404,6 +253,7 @@ def _check(study: Study) -> None:
             raise ConfigurationError(
                 f"gauge.schemes names {entry!r}, which is none of the study's schemes."
             )
+    _check_files(study)
     if not study.roles:
         raise ConfigurationError(f"study {study.name} measures no role.")
     for role in study.roles:
@@ -412,6 +262,34 @@ def _check(study: Study) -> None:
                 f"roles: {role!r} has no block, so this study cannot measure it; "
                 f"known: {_listed(LINEAR_ROLES)}."
             )
+
+
+def _check_files(study: Study) -> None:
+    """Every model has the files that the schemes want, and they are there."""
+    for model in study.models:
+        for scheme in study.schemes:
+            if scheme.method == "file":
+                _check_file(model, scheme.id)
+
+
+def _check_file(model: Model, entry: str) -> None:
+    if entry not in model.files:
+        raise ConfigurationError(
+            f"Scheme {entry} is a file, and model {model.id} names none of that id (it has "
+            f"{_listed(model.files)}): add it to `files` of config/model/{model.id}.yaml; in a "
+            f"""study of one model, set='["files={{{entry}: path/to/x.gguf}}"]' does."""
+        )
+    source = model.files[entry]
+    if not isinstance(source, Local):
+        return
+    path = Path(source.path)
+    if not path.exists():
+        raise ConfigurationError(f"files.{entry}: there is no {path}.")
+    if not (path.suffix == ".gguf" and path.is_file()) and not (path / "config.json").exists():
+        raise ConfigurationError(
+            f"files.{entry}: {path} is neither a .gguf file nor the directory of a GPTQ or AWQ "
+            "checkpoint (it has no config.json)."
+        )
 
 
 def _check_grids(topology: Topology) -> None:

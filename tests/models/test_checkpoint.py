@@ -10,7 +10,6 @@ from safetensors.torch import load_file, save_file
 from tiny_models import BLOCKS, logits_of, silent, tiny, weights_of
 from transformers import AutoModelForCausalLM
 
-from quantdrift.models import checkpoint as checkpoint_module
 from quantdrift.models.checkpoint import Checkpoint, RoleError, TensorRecord, model_sha256, prepare
 from quantdrift.models.layouts import UnsupportedArchitectureError
 
@@ -381,7 +380,7 @@ def test_a_job_that_is_killed_leaves_nothing_that_looks_finished(tmp_path, monke
         """Like SIGKILL: even `finally` is not run."""
 
     source = save_single(tiny(), tmp_path / "source")
-    monkeypatch.setattr(checkpoint_module.shutil, "rmtree", lambda *_, **__: None)
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)
     steps = 0
 
     def dying(items, _total, _label):

@@ -1,6 +1,7 @@
 """Tiny random models, and the GGUF files that llama.cpp's converter would make of them."""
 
 from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,7 @@ def write_gguf(
     left_out: Iterable[str] = (),
     metadata: Callable[[gguf.GGUFWriter], None] = lambda writer: None,
     extra: dict[str, np.ndarray] | None = None,
+    mix: dict[str, str] | None = None,
 ) -> Path:
     """Write what convert_hf_to_gguf.py would: matrices as `stored`, vectors in float32.
 
@@ -122,7 +124,10 @@ def write_gguf(
         left_out: metadata keys (without the architecture), GGUF tensor names, or `tokenizer`.
         metadata: adds or replaces keys.
         extra: more tensors, float32, by GGUF name.
+        mix: patterns of GGUF names to the type, in our words, that the first match gives.
     """
+    from quantdrift.quantizers.llamacpp import TYPES, quantized_bytes
+
     config: Any = model.config
     family = {"gemma3_text": "gemma3", "mistral": "llama"}.get(config.model_type, config.model_type)
     writer = gguf.GGUFWriter(path, family)
@@ -180,6 +185,11 @@ def write_gguf(
             values = converter_permute(values, HEADS, KV_HEADS)
         if family == "gemma3" and name.endswith("norm.weight"):
             values = values + 1
+        fitting = [name for pattern, name in (mix or {}).items() if fnmatch(gguf_name, pattern)]
+        if fitting and values.ndim == 2:
+            kind = gguf.GGMLQuantizationType(TYPES[fitting[0]].ggml_id)
+            writer.add_tensor(gguf_name, quantized_bytes(values, fitting[0]), raw_dtype=kind)
+            continue
         kind = stored if values.ndim == 2 else F32
         writer.add_tensor(
             gguf_name, gguf.quantize(np.ascontiguousarray(values), kind), raw_dtype=kind

@@ -36,6 +36,7 @@ rule attention:
     input:
         checkpoint=rules.weights.output.checkpoint,
         tensors=rules.weights.output.tensors,
+        stored=stored_of,
         questions=[f"{SHARDS}/items/{dataset}.parquet" for dataset in MEASURED_ON],
     output:
         [f"{SHARDS}/attention/{RUN}/{dataset}.parquet" for dataset in MEASURED_ON],

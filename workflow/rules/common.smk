@@ -55,22 +55,36 @@ def slices_of(model):
 
 
 def short_rows_of(scheme):
-    """The short_rows part of a shard's path: none for the base, which has no types."""
-    return "none" if scheme == "base" else STUDY.short_rows
+    """The short_rows part of a shard's path: none for the base and files, which fit as they are."""
+    if scheme == "base" or STUDY.scheme(scheme).method == "file":
+        return "none"
+    return STUDY.short_rows
 
 
 def type_of(wildcards):
-    """The type that a job's scheme gives its role."""
+    """The type that a job's scheme gives its role; `file` where the file has it."""
     if wildcards.scheme == "base":
         return "base"
-    return STUDY.scheme(wildcards.scheme).types[wildcards.role]
+    return STUDY.scheme(wildcards.scheme).types.get(wildcards.role, "file")
 
 
 def types_of(wildcards):
-    """The type that a job's scheme gives each role; none for the base."""
+    """The type that a job's scheme gives each role; none for the base and for files."""
     if wildcards.scheme == "base":
         return {}
     return dict(STUDY.scheme(wildcards.scheme).types)
+
+
+def stored_of(wildcards):
+    """The written weights of a scheme that is a file; those of others are made on the fly."""
+    if wildcards.scheme == "base" or STUDY.scheme(wildcards.scheme).method != "file":
+        return []
+    return f"{RESULTS}/files/{wildcards.model}/{wildcards.scheme}"
+
+
+def file_of(wildcards):
+    """Where the quantized file lies that a scheme measures."""
+    return STUDY.model(wildcards.model).files[wildcards.scheme]
 
 
 def memory_of(model):
@@ -170,7 +184,16 @@ def run_shards(kind, schemes):
 
 def source_files(wildcards):
     """A local checkpoint's own files, so that changing them remakes its weights."""
-    source = STUDY.model(wildcards.model).source
+    return local_files(STUDY.model(wildcards.model).source)
+
+
+def quantized_files(wildcards):
+    """A local quantized file, or the files of its directory."""
+    return local_files(file_of(wildcards))
+
+
+def local_files(source):
+    """What a source on this machine consists of; nothing for all others."""
     if source.kind != "local":
         return []
     path = Path(source.path)

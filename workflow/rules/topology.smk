@@ -9,6 +9,7 @@ rule weight_error:
     input:
         checkpoint=rules.weights.output.checkpoint,
         tensors=rules.weights.output.tensors,
+        stored=stored_of,
     output:
         weight_error=f"{SHARDS}/weight_error/{MEASURED}.parquet",
         ledger=f"{SHARDS}/ledger/{MEASURED}.parquet",
@@ -36,6 +37,7 @@ rule diagrams:
     input:
         checkpoint=rules.weights.output.checkpoint,
         tensors=rules.weights.output.tensors,
+        stored=stored_of,
     output:
         f"{SHARDS}/diagrams/{TOPOLOGICAL}.parquet",
     log:
@@ -96,6 +98,7 @@ rule gauge_drift:
     input:
         checkpoint=rules.weights.output.checkpoint,
         tensors=rules.weights.output.tensors,
+        stored=stored_of,
     output:
         f"{SHARDS}/gauge_drift/{TOPOLOGICAL}.parquet",
     log:

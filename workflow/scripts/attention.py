@@ -24,22 +24,22 @@ from quantdrift.behaviour.prompts import (
 )
 from quantdrift.models.causal_lm import device_of, dtype_of, load, load_tokenizer
 from quantdrift.models.checkpoint import Checkpoint
-from quantdrift.quantizers.schemes import quantizer
+from quantdrift.models.scheme_weights import provenance_of, scheme_weights
 from quantdrift.tables.behaviour import ATTENTION, ITEMS
 from quantdrift.tables.io import provenance, read_rows, write
 from quantdrift.tables.shard import Run
 from quantdrift.tables.stage import Stage
 
 
-def changed(run: Run, types: dict[str, str]) -> Any:
+def changed(run: Run, types: dict[str, str], stored: str | None) -> Any:
     """The weights of a scheme, one role's matrix at a time; None for the base."""
     if run.is_base:
         return None
-    made = {role: quantizer(name, run.short_rows) for role, name in types.items()}
+    quantize = scheme_weights(types, run.short_rows, stored)
 
     def change(role: str, block: int, weight: np.ndarray) -> np.ndarray:
         with run.naming(f"{role} of block {block}"):
-            return made[role](weight).weight
+            return quantize(role, block, weight).weight
 
     return change
 
@@ -68,11 +68,13 @@ if __name__ == "__main__":
     stage_root, datasets = Path(params.pop("stage")), params.pop("datasets")
     device = device_of(params.pop("device"))
     dtype = dtype_of(params.pop("dtype"), device)
+    stored = snakemake.input.stored or None
     made = job.provenance(
         model_sha256=provenance(Path(snakemake.input.tensors))["model_sha256"],
         device=device.type,
         dtype=str(dtype).removeprefix("torch."),
         **params,
+        **provenance_of(stored),
     )
     tokenizer = load_tokenizer(checkpoint)
     special = special_ids(tokenizer)
@@ -80,7 +82,7 @@ if __name__ == "__main__":
     @cache
     def model() -> Any:
         job.log.info("loading %s as %s on %s", run.model, made["dtype"], device)
-        change = changed(run, params["types"])
+        change = changed(run, params["types"], stored)
         return load(checkpoint, device=device, dtype=dtype, change=change)
 
     def rows_of(dataset: str, items: list[dict[str, Any]], bos: str) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from quantdrift import job
 from quantdrift.models.checkpoint import Checkpoint
-from quantdrift.quantizers.schemes import quantizer
+from quantdrift.models.scheme_weights import provenance_of, scheme_weights
 from quantdrift.tables.io import provenance, write
 from quantdrift.tables.shard import Shard
 from quantdrift.tables.stage import Stage
@@ -46,18 +46,20 @@ if __name__ == "__main__":
     job.start(snakemake.log[0], snakemake.threads)
     shard, params = Shard.of(snakemake.wildcards), dict(snakemake.params.items())
     checkpoint = Checkpoint(Path(snakemake.input.checkpoint))
-    stage_root = params.pop("stage")
+    stage_root, stored = params.pop("stage"), snakemake.input.stored or None
     made = job.provenance(
-        model_sha256=provenance(Path(snakemake.input.tensors))["model_sha256"], **params
+        model_sha256=provenance(Path(snakemake.input.tensors))["model_sha256"],
+        **params,
+        **provenance_of(stored),
     )
     del params["code"]
-    type_name = params.pop("type")
-    quantize = quantizer(type_name, shard.short_rows)
+    quantize = scheme_weights({shard.role: params.pop("type")}, shard.short_rows, stored)
     stage = Stage(Path(stage_root), DIAGRAMS, {"output": snakemake.output[0], "made": made})
 
     def rows_of(block: int) -> list[dict[str, Any]]:
         with shard.naming(shard.at(block)):
-            weight = quantize(checkpoint.matrix(shard.role, block)).weight
+            base = checkpoint.matrix(shard.role, block)
+            weight = quantize(shard.role, block, base).weight
             found = measure(weight, head_dim=checkpoint.geometry.head_dim, **params)
             return [shard.key(block) | row for row in found]
 

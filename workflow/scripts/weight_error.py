@@ -7,8 +7,8 @@ from typing import Any
 
 from quantdrift import job
 from quantdrift.models.checkpoint import Checkpoint
+from quantdrift.models.scheme_weights import SchemeWeights, provenance_of, scheme_weights
 from quantdrift.quantizers.ledger import Quantized
-from quantdrift.quantizers.schemes import quantizer
 from quantdrift.sensitivity.weight_error import WeightError, weight_error
 from quantdrift.tables.io import provenance, write
 from quantdrift.tables.shard import Shard
@@ -16,21 +16,22 @@ from quantdrift.tables.topology import LEDGER, WEIGHT_ERROR
 
 
 def measure(
-    checkpoint: Checkpoint, shard: Shard, type_name: str
+    checkpoint: Checkpoint, shard: Shard, quantize: SchemeWeights
 ) -> Iterator[tuple[dict[str, Any], WeightError, Quantized]]:
-    quantize = quantizer(type_name, shard.short_rows)
     for block in shard.blocks:
         with shard.naming(shard.at(block)):
             weight = checkpoint.matrix(shard.role, block)
-            quantized = quantize(weight)
+            quantized = quantize(shard.role, block, weight)
             yield shard.key(block), weight_error(weight, quantized.weight), quantized
 
 
 if __name__ == "__main__":
     job.start(snakemake.log[0], snakemake.threads)
     shard = Shard.of(snakemake.wildcards)
+    stored = snakemake.input.stored or None
+    quantize = scheme_weights({shard.role: snakemake.params.type}, shard.short_rows, stored)
     errors, bits = [], []
-    measured = measure(Checkpoint(Path(snakemake.input.checkpoint)), shard, snakemake.params.type)
+    measured = measure(Checkpoint(Path(snakemake.input.checkpoint)), shard, quantize)
     for key, error, quantized in job.progress(measured, len(shard.blocks), "Weight error"):
         ledger = quantized.ledger
         about = {
@@ -45,6 +46,7 @@ if __name__ == "__main__":
         model_sha256=provenance(Path(snakemake.input.tensors))["model_sha256"],
         type=snakemake.params.type,
         code=snakemake.params.code,
+        **provenance_of(stored),
     )
     write(LEDGER, bits, Path(snakemake.output.ledger), made)
     write(WEIGHT_ERROR, errors, Path(snakemake.output.weight_error), made)

@@ -8,7 +8,6 @@ just the tensors that are asked for.
 import hashlib
 import json
 import logging
-import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from .families import layout_of
 from .gauge import Gauge, regauge_stored
 from .geometry import Geometry
 from .layouts import Layout, Place
+from .whole_directory import whole_directory
 
 log = logging.getLogger("quantdrift")
 
@@ -177,11 +177,7 @@ def prepare(
     """
     if directory.resolve() in (source.resolve(), *source.resolve().parents):
         raise ValueError(f"{directory} is the source itself and would be removed.")
-    shutil.rmtree(directory, ignore_errors=True)
-    unfinished = directory.with_name(f".{directory.name}.part")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    try:
+    with whole_directory(directory) as unfinished:
         if source.suffix == ".gguf":
             lattice = _write_from_gguf(source, unfinished, regauge_seed, progress)
         else:
@@ -190,14 +186,10 @@ def prepare(
         _check_complete(checkpoint, source)
         _write_index(checkpoint)
         names = sorted(checkpoint.entries)
-        records = [
+        return [
             _record(checkpoint, name, name in lattice)
             for name in progress(names, len(names), "Hashing tensors")
         ]
-        unfinished.rename(directory)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    return records
 
 
 def model_sha256(records: Iterable[TensorRecord]) -> str:

@@ -54,22 +54,24 @@ class DirectorySource:
 
     Raises:
         UnsupportedArchitectureError: no layout knows the architecture.
-        ValueError: there is no readable config, the checkpoint is quantized, or its index names
-            a file that is not there.
+        ValueError: there is no readable config, the checkpoint is quantized (unless `quantized`
+            allows it), or its index names a file that is not there.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, quantized: bool = False) -> None:
         if not (path / "config.json").exists():
             raise ValueError(f"{path} has no config.json, so it is no Hugging Face directory.")
         self.path = path
         whole = read_json(path / "config.json")
         text = whole.get("text_config", whole)
         self.multimodal = "text_config" in whole
-        if about := whole.get("quantization_config") or text.get("quantization_config"):
+        about = whole.get("quantization_config") or text.get("quantization_config")
+        if about and not quantized:
             raise ValueError(
                 f"{path} is already quantized ({about.get('quant_method')}); "
-                "give the unquantized checkpoint as the base."
+                "give the unquantized checkpoint as the base, and this one under `files`."
             )
+        self.quantization: dict[str, Any] = about or {}
         self.layout = layout_of(text)
         self.config = self._text_config(whole) if self.multimodal else whole
         self.files = self._weight_files()

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import gguf
 import numpy as np
+from jaxtyping import Float32
 
 from .families import layout_of_gguf
 from .layouts import Layout, Place, unpermute_heads
@@ -51,36 +53,50 @@ class GgufSource:
         self.layout: Layout = layout_of_gguf(str(self._needed("general.architecture")))
         self.config = self._config()
 
-    def tensors(self) -> Iterator[SourceTensor]:
-        """All tensors, dequantized, block by block; those outside the blocks come first."""
-        heads = {
-            "q": self.config["num_attention_heads"],
-            "k": self.config["num_key_value_heads"],
-        }
+    @cached_property
+    def placed(self) -> dict[Place, gguf.ReaderTensor]:
+        """What the file holds, block by block; what is outside the blocks comes first."""
         placed = [
             (place, tensor)
             for tensor in self.reader.tensors
             if (place := self.layout.gguf_place(tensor.name)) is not None
         ]
-        for place, tensor in sorted(placed, key=lambda pair: pair[0].order):
-            try:
-                values = gguf.dequantize(tensor.data, tensor.tensor_type)
-                # GGUF lists dimensions fastest first.
-                values = values.reshape(tuple(int(n) for n in reversed(tensor.shape)))
-                values = np.asarray(values, dtype=np.float32)
-                if self.layout.gguf_permuted and place.part in heads:
-                    values = unpermute_heads(values, heads[place.part])
-                if place.part.endswith("norm") and self.layout.norm_offset:
-                    values = values - np.float32(self.layout.norm_offset)
-            except (ValueError, NotImplementedError) as error:
-                raise ValueError(
-                    f"{self.path}: {tensor.name} of type {tensor.tensor_type.name} and dimensions "
-                    f"{tensor.shape.tolist()} cannot be read ({error}); {_ADVICE}."
-                ) from error
+        return dict(sorted(placed, key=lambda pair: pair[0].order))
+
+    def values(self, place: Place) -> Float32[np.ndarray, "..."]:
+        """A tensor dequantized, its rows in Hugging Face's order.
+
+        Raises:
+            ValueError: gguf cannot read the tensor's type, or its dimensions do not fit.
+        """
+        tensor = self.placed[place]
+        heads = {
+            "q": self.config["num_attention_heads"],
+            "k": self.config["num_key_value_heads"],
+        }
+        try:
+            values = gguf.dequantize(tensor.data, tensor.tensor_type)
+            # GGUF lists dimensions fastest first.
+            values = values.reshape(tuple(int(n) for n in reversed(tensor.shape)))
+            values = np.asarray(values, dtype=np.float32)
+            if self.layout.gguf_permuted and place.part in heads:
+                values = unpermute_heads(values, heads[place.part])
+            if place.part.endswith("norm") and self.layout.norm_offset:
+                values = values - np.float32(self.layout.norm_offset)
+        except (ValueError, NotImplementedError) as error:
+            raise ValueError(
+                f"{self.path}: {tensor.name} of type {tensor.tensor_type.name} and dimensions "
+                f"{tensor.shape.tolist()} cannot be read ({error}); {_ADVICE}."
+            ) from error
+        return values
+
+    def tensors(self) -> Iterator[SourceTensor]:
+        """All tensors, block by block; those outside the blocks come first."""
+        for place, tensor in self.placed.items():
             yield SourceTensor(
                 self.layout.tensor(place.part, place.block),
                 place,
-                values,
+                self.values(place),
                 tensor.tensor_type.name not in _FLOATS,
             )
 
