@@ -50,6 +50,7 @@ rule attention:
     resources:
         mem_mb=lambda w: memory_of(STUDY.model(w.model)),
         runtime=480,
+        gres="gpu:1" if STUDY.behaviour.device.startswith("cuda") else "",
     params:
         types=types_of,
         datasets=DATASETS,
