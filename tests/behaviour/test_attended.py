@@ -16,7 +16,7 @@ SIZES = {
     "num_key_value_heads": 2,
     "vocab_size": 64,
 }
-PROMPTS = [Prompt("a", (1, 9, 8, 9, 7, 6)), Prompt("b", (1, 5, 1, 4, 3, 2))]
+PROMPTS = [Prompt("a", "with", (1, 9, 8, 9, 7, 6)), Prompt("b", "with", (1, 5, 1, 4, 3, 2))]
 SPECIAL = frozenset({1})
 
 

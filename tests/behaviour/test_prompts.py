@@ -52,13 +52,13 @@ def test_an_empty_text_is_refused():
 
 
 def test_the_hash_tells_prompts_apart():
-    assert Prompt("a", (1, 2)).sha256 == Prompt("b", (1, 2)).sha256
-    assert Prompt("a", (1, 2)).sha256 != Prompt("a", (2, 1)).sha256
+    assert Prompt("a", "with", (1, 2)).sha256 == Prompt("b", "without", (1, 2)).sha256
+    assert Prompt("a", "with", (1, 2)).sha256 != Prompt("a", "with", (2, 1)).sha256
 
 
 @given(st.lists(st.integers(1, 6), max_size=40), st.integers(1, 5))
 def test_batches_hold_every_prompt_once_and_one_length_each(lengths, size):
-    prompts = [Prompt(f"i{k:02d}", tuple(range(n))) for k, n in enumerate(lengths)]
+    prompts = [Prompt(f"i{k:02d}", "with", tuple(range(n))) for k, n in enumerate(lengths)]
     made = list(batches(prompts, size))
     assert sorted(p.item for batch in made for p in batch) == sorted(p.item for p in prompts)
     assert all(len({len(p.token_ids) for p in batch}) == 1 for batch in made)

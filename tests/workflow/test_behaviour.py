@@ -130,15 +130,15 @@ def test_finished_data_sets_survive_a_failed_job(new_study):
     target = shard.format(model=study.model_id)
     failed = study.run(target, check=False)
     assert failed.returncode != 0
-    assert "own-winogrande, with BOS" in failed.stdout + failed.stderr
+    assert ", own-winogrande, scheme" in failed.stdout + failed.stderr
     assert "has no tokens" in failed.stdout + failed.stderr
     assert not (study.folder / PART.format(model=study.model_id, dataset="own-arc")).exists()
     pq.write_table(whole, items)
     study.run(target)
     for scheme in ("base", "llamacpp-q2_k-paper"):
         log = messages(study, "attention", scheme)
-        assert "own-winogrande, with BOS: " in log
-        assert "own-arc, with BOS: " not in log, "the first data set ran again"
+        assert "Batches of own-winogrande" in log
+        assert "Batches of own-arc" not in log, "the first data set ran again"
     assert not any((study.folder / "results/.stage").iterdir())
 
 

@@ -48,7 +48,9 @@ def prompts_of(
     tokenizer: Any, items: list[dict[str, Any]], bos: str, bos_token: str | None
 ) -> list[Prompt]:
     first = bos_id(tokenizer, bos_token) if bos == WITH else None
-    prompts = [Prompt(item["item"], encode(tokenizer, item["prompt"], first)) for item in items]
+    prompts = [
+        Prompt(item["item"], bos, encode(tokenizer, item["prompt"], first)) for item in items
+    ]
     lengths = [len(prompt.token_ids) for prompt in prompts]
     job.log.info(
         "%s BOS: %d prompts of %d to %d tokens; the first begins with the ids %s",
@@ -85,12 +87,17 @@ if __name__ == "__main__":
         change = changed(run, params["types"], stored)
         return load(checkpoint, device=device, dtype=dtype, change=change)
 
-    def rows_of(dataset: str, items: list[dict[str, Any]], bos: str) -> Iterator[dict[str, Any]]:
-        key = run.run_key() | {"dataset": dataset, "bos": bos}
-        prompts = prompts_of(tokenizer, items, bos, params["bos_token"])
+    def rows_of(dataset: str, items: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        key = run.run_key() | {"dataset": dataset}
+        # Prompts of all BOS policies run together: more of them have one length.
+        prompts = [
+            prompt
+            for bos in params["bos"]
+            for prompt in prompts_of(tokenizer, items, bos, params["bos_token"])
+        ]
         groups = list(batches(prompts, params["batch"]))
         with watched(model()):
-            for batch in job.progress(groups, len(groups), f"{dataset}, {bos} BOS"):
+            for batch in job.progress(groups, len(groups), f"Batches of {dataset}"):
                 for row in attended(model(), batch, special, params["top"], params["heads"]):
                     yield key | row
 
@@ -104,10 +111,8 @@ if __name__ == "__main__":
         stages.append(
             Stage(stage_root, ATTENTION, {"output": str(output), "made": made, "prompts": prompts})
         )
-        rows: list[dict[str, Any]] = []
-        for bos in params["bos"]:
-            with run.naming(f"{dataset}, {bos} BOS"):
-                rows += stages[-1].rows(bos, partial(rows_of, dataset, drawn, bos))
+        with run.naming(dataset):
+            rows = stages[-1].rows("rows", partial(rows_of, dataset, drawn))
         write(ATTENTION, rows, output, made)
     for stage in stages:
         stage.clear()

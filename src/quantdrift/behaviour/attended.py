@@ -35,6 +35,7 @@ def attended(
         for line, positions in enumerate(best):
             block, head = divmod(line, taken.shape[1])
             yield {
+                "bos": prompt.bos,
                 "item": prompt.item,
                 "block": block,
                 "head": head if heads == "each" else None,

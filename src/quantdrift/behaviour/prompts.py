@@ -20,6 +20,8 @@ class Prompt:
     """One item as a model sees it."""
 
     item: str
+    bos: str
+    """`with` or `without` a BOS token in front."""
     token_ids: tuple[int, ...]
 
     @property
@@ -69,7 +71,7 @@ def special_ids(tokenizer: Any) -> frozenset[int]:
 
 def batches(prompts: Iterable[Prompt], size: int) -> Iterator[list[Prompt]]:
     """Groups of at most `size` prompts of one length, so that nothing is padded."""
-    ordered = sorted(prompts, key=lambda prompt: (len(prompt.token_ids), prompt.item))
+    ordered = sorted(prompts, key=lambda prompt: (len(prompt.token_ids), prompt.item, prompt.bos))
     for _, same in groupby(ordered, key=lambda prompt: len(prompt.token_ids)):
         members = list(same)
         for start in range(0, len(members), size):
