@@ -3,6 +3,7 @@
 The library itself is silent; scripts use these few functions, and tests may call them too.
 """
 
+import atexit
 import logging
 import os
 import sys
@@ -11,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
+
+from .tables.usage import record
 
 Item = TypeVar("Item")
 
@@ -24,7 +27,8 @@ def start(log_file: str, threads: int, *, online: bool = False) -> None:
     """Send messages and uncaught exceptions to the log and the terminal; hold `threads`.
 
     Snakemake does not send a script's traceback to the rule's log: the hook here does. Only the
-    jobs that download are `online`; for all others the hub is switched off.
+    jobs that download are `online`; for all others the hub is switched off. At its end the job
+    leaves what it took beside its log.
     """
     from threadpoolctl import threadpool_limits
 
@@ -34,6 +38,7 @@ def start(log_file: str, threads: int, *, online: bool = False) -> None:
         if hub := sys.modules.get("huggingface_hub.constants"):  # it read them when imported
             vars(hub)["HF_HUB_OFFLINE"] = True
     Path(log_file).parent.mkdir(parents=True, exist_ok=True)
+    atexit.register(record, Path(log_file))
     formatter = logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S")
     to_file, to_terminal = logging.FileHandler(log_file, mode="w"), logging.StreamHandler()
     # What a log keeps and a terminal needs differ: the terminal sees progress and errors alone.

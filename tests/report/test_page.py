@@ -168,7 +168,7 @@ def test_what_names_hold_is_text_not_markup():
 def test_pages_of_other_studies(shape):
     text = Reader(page(results(study(**shape), timings=False))).text
     assert ("no figure of that" in text) == (shape == {"gauges": False})
-    assert "No benchmark file" in text
+    assert "No record of what" in text
     assert ("Other-1M" in text) == ("models" in shape)
     assert ("Attention agreement" in text) == ("datasets" not in shape)
     assert ("names no data sets" in text) == ("datasets" in shape)

@@ -13,8 +13,6 @@ rule dataset:
         f"{SHARDS}/items/{{dataset}}.parquet",
     log:
         f"{LOGS}/dataset/{{dataset}}.log",
-    benchmark:
-        f"{BENCHMARKS}/dataset/{{dataset}}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -42,8 +40,6 @@ rule attention:
         [f"{SHARDS}/attention/{RUN}/{dataset}.parquet" for dataset in MEASURED_ON],
     log:
         f"{LOGS}/attention/{RUN}.log",
-    benchmark:
-        f"{BENCHMARKS}/attention/{RUN}.tsv"
     conda:
         ENVIRONMENT
     threads: STUDY.behaviour.threads
@@ -83,8 +79,6 @@ rule agreement:
         [f"{SHARDS}/agreement/{RUN}/{dataset}.parquet" for dataset in MEASURED_ON],
     log:
         f"{LOGS}/agreement/{RUN}.log",
-    benchmark:
-        f"{BENCHMARKS}/agreement/{RUN}.tsv"
     conda:
         ENVIRONMENT
     threads: 1

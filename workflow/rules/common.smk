@@ -15,7 +15,6 @@ except quantdrift.config.ConfigurationError as error:
 RESULTS = STUDY.results
 SHARDS = f"{RESULTS}/shards"
 LOGS = f"{RESULTS}/logs"
-BENCHMARKS = f"{RESULTS}/benchmarks"
 PAGES = f"{RESULTS}/{STUDY.name}"
 STAGE = f"{RESULTS}/.stage"
 TOPOLOGY = STUDY.topology

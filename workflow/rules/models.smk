@@ -9,8 +9,6 @@ rule checkpoint:
         f"{RESULTS}/sources/{{model}}.json",
     log:
         f"{LOGS}/checkpoint/{{model}}.log",
-    benchmark:
-        f"{BENCHMARKS}/checkpoint/{{model}}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -36,8 +34,6 @@ rule weights:
         tensors=f"{SHARDS}/tensors/{{model}}.parquet",
     log:
         f"{LOGS}/weights/{{model}}.log",
-    benchmark:
-        f"{BENCHMARKS}/weights/{{model}}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -61,8 +57,6 @@ rule file_source:
         f"{RESULTS}/sources/{{model}}/{{scheme}}.json",
     log:
         f"{LOGS}/file_source/{{model}}/{{scheme}}.log",
-    benchmark:
-        f"{BENCHMARKS}/file_source/{{model}}/{{scheme}}.tsv"
     wildcard_constraints:
         scheme=r"[a-z0-9._-]+-file",
     conda:
@@ -92,8 +86,6 @@ rule quantized_file:
         manifest=f"{RESULTS}/files/{{model}}/{{scheme}}.json",
     log:
         f"{LOGS}/quantized_file/{{model}}/{{scheme}}.log",
-    benchmark:
-        f"{BENCHMARKS}/quantized_file/{{model}}/{{scheme}}.tsv"
     wildcard_constraints:
         scheme=r"[a-z0-9._-]+-file",
     conda:

@@ -30,8 +30,6 @@ rule table:
         f"{PAGES}/tables/{{kind}}.parquet",
     log:
         f"{LOGS}/table/{STUDY.name}/{{kind}}.log",
-    benchmark:
-        f"{BENCHMARKS}/table/{STUDY.name}/{{kind}}.tsv"
     wildcard_constraints:
         kind="|".join(SHARDS_OF),
     conda:
@@ -58,8 +56,6 @@ rule weight_error_table:
         markdown=f"{PAGES}/tables/weight_error_table.md",
     log:
         f"{LOGS}/weight_error_table/{STUDY.name}.log",
-    benchmark:
-        f"{BENCHMARKS}/weight_error_table/{STUDY.name}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -87,8 +83,6 @@ rule drift_table:
         markdown=f"{PAGES}/tables/drift_table.md",
     log:
         f"{LOGS}/drift_table/{STUDY.name}.log",
-    benchmark:
-        f"{BENCHMARKS}/drift_table/{STUDY.name}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -120,8 +114,6 @@ rule topoquant_figure_2:
         },
     log:
         f"{LOGS}/topoquant_figure_2/{STUDY.name}.log",
-    benchmark:
-        f"{BENCHMARKS}/topoquant_figure_2/{STUDY.name}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -148,8 +140,6 @@ rule block_drift:
         **{kind: f"{PAGES}/figures/block_drift.{kind}" for kind in FILES},
     log:
         f"{LOGS}/block_drift/{STUDY.name}.log",
-    benchmark:
-        f"{BENCHMARKS}/block_drift/{STUDY.name}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -176,8 +166,6 @@ rule gauge_drift_figure:
         **{kind: f"{PAGES}/figures/gauge_drift_figure.{kind}" for kind in FILES},
     log:
         f"{LOGS}/gauge_drift_figure/{STUDY.name}.log",
-    benchmark:
-        f"{BENCHMARKS}/gauge_drift_figure/{STUDY.name}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -206,8 +194,6 @@ rule agreement_table:
         blocks=f"{PAGES}/tables/agreement_blocks.parquet",
     log:
         f"{LOGS}/agreement_table/{STUDY.name}.log",
-    benchmark:
-        f"{BENCHMARKS}/agreement_table/{STUDY.name}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -237,8 +223,6 @@ rule topoquant_table_1:
         markdown=f"{PAGES}/tables/topoquant_table_1.md",
     log:
         f"{LOGS}/topoquant_table_1/{STUDY.name}.log",
-    benchmark:
-        f"{BENCHMARKS}/topoquant_table_1/{STUDY.name}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -267,8 +251,6 @@ rule topoquant_figure_3:
         **{kind: f"{PAGES}/figures/topoquant_figure_3.{kind}" for kind in FILES},
     log:
         f"{LOGS}/topoquant_figure_3/{STUDY.name}.log",
-    benchmark:
-        f"{BENCHMARKS}/topoquant_figure_3/{STUDY.name}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -297,8 +279,6 @@ rule agreement_blocks:
         **{kind: f"{PAGES}/figures/agreement_blocks.{kind}" for kind in FILES},
     log:
         f"{LOGS}/agreement_blocks/{STUDY.name}.log",
-    benchmark:
-        f"{BENCHMARKS}/agreement_blocks/{STUDY.name}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -325,8 +305,6 @@ rule timings:
         f"{PAGES}/tables/timings.parquet",
     log:
         f"{LOGS}/timings/{STUDY.name}.log",
-    benchmark:
-        f"{BENCHMARKS}/timings/{STUDY.name}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -334,16 +312,16 @@ rule timings:
         mem_mb=1000,
         runtime=10,
     params:
-        folder=BENCHMARKS,
-        benchmarks=[
-            f"{BENCHMARKS}/{maker}/{Path(shard).relative_to(f'{SHARDS}/{kind}').with_suffix('.tsv')}"
+        folder=LOGS,
+        logs=[
+            f"{LOGS}/{maker}/{Path(shard).relative_to(f'{SHARDS}/{kind}').with_suffix('.log')}"
             for kind in SHARDS_OF
             for maker in MADE_BY.get(kind, [kind])
             for shard in SHARDS_OF[kind]
         ]
-        + [f"{BENCHMARKS}/dataset/{dataset}.tsv" for dataset in DATASETS]
-        + [f"{BENCHMARKS}/attention/{run}.tsv" for run in [*BASE_RUNS, *RUNS]]
-        + [f"{BENCHMARKS}/agreement/{run}.tsv" for run in RUNS],
+        + [f"{LOGS}/dataset/{dataset}.log" for dataset in DATASETS]
+        + [f"{LOGS}/attention/{run}.log" for run in [*BASE_RUNS, *RUNS]]
+        + [f"{LOGS}/agreement/{run}.log" for run in RUNS],
         code=digest("timings.py"),
     message:
         "Timings"
@@ -373,8 +351,6 @@ rule checks:
         f"{PAGES}/checks.md",
     log:
         f"{LOGS}/checks/{STUDY.name}.log",
-    benchmark:
-        f"{BENCHMARKS}/checks/{STUDY.name}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -442,8 +418,6 @@ rule report:
         f"{PAGES}/report.html",
     log:
         f"{LOGS}/report/{STUDY.name}.log",
-    benchmark:
-        f"{BENCHMARKS}/report/{STUDY.name}.tsv"
     conda:
         ENVIRONMENT
     threads: 1

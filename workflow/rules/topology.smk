@@ -15,8 +15,6 @@ rule weight_error:
         ledger=f"{SHARDS}/ledger/{MEASURED}.parquet",
     log:
         f"{LOGS}/weight_error/{MEASURED}.log",
-    benchmark:
-        f"{BENCHMARKS}/weight_error/{MEASURED}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -42,8 +40,6 @@ rule diagrams:
         f"{SHARDS}/diagrams/{TOPOLOGICAL}.parquet",
     log:
         f"{LOGS}/diagrams/{TOPOLOGICAL}.log",
-    benchmark:
-        f"{BENCHMARKS}/diagrams/{TOPOLOGICAL}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -74,8 +70,6 @@ rule distances:
         f"{SHARDS}/distances/{TOPOLOGICAL}.parquet",
     log:
         f"{LOGS}/distances/{TOPOLOGICAL}.log",
-    benchmark:
-        f"{BENCHMARKS}/distances/{TOPOLOGICAL}.tsv"
     conda:
         ENVIRONMENT
     threads: 1
@@ -103,8 +97,6 @@ rule gauge_drift:
         f"{SHARDS}/gauge_drift/{TOPOLOGICAL}.parquet",
     log:
         f"{LOGS}/gauge_drift/{TOPOLOGICAL}.log",
-    benchmark:
-        f"{BENCHMARKS}/gauge_drift/{TOPOLOGICAL}.tsv"
     conda:
         ENVIRONMENT
     threads: 1

@@ -112,7 +112,7 @@ def dataset_facts(table: pd.DataFrame, names: Names) -> tuple[str, list[tuple[st
 
 
 def timing_table(timings: pd.DataFrame) -> HtmlTable | None:
-    """Jobs, time and memory by stage; None where no benchmark file is left."""
+    """Jobs, time and memory by stage; None where no record is left."""
     if not len(timings):
         return None
     rows = [_stage(str(stage), jobs) for stage, jobs in timings.groupby("stage", sort=False)]

@@ -149,7 +149,7 @@ TIMINGS = Table(
     schema=pa.schema(
         [
             column("stage", TEXT, "rule"),
-            column("job", TEXT, "path of the benchmark file"),
+            column("job", TEXT, "path of its log"),
             column("seconds", REAL, "wall time of the job", unit="s"),
             column("cpu_seconds", REAL, "processor time of the job", unit="s", null=True),
             column("peak_mib", REAL, "peak resident memory", unit="MiB", null=True),

@@ -1,0 +1,50 @@
+"""What each job took: written beside its log when it ends, read into the table `timings`.
+
+Snakemake's own benchmark files are not used: after the first seconds they sample every 30 s, so
+processor time and peak memory of what comes after the last sample are lost.
+"""
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+SUFFIX = ".usage.json"
+"""Of the record beside a log: `x.log` has `x.usage.json`."""
+
+_MIB = 2**20 if sys.platform == "darwin" else 2**10  # ru_maxrss is in bytes there, in KiB here
+
+
+def record(log: Path) -> None:
+    """Write what this process and its ended children took so far: time, processor time, peak."""
+    import psutil
+
+    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    used = [resource.getrusage(one) for one in who]
+    taken = {
+        "seconds": time.time() - psutil.Process().create_time(),
+        "cpu_seconds": sum(one.ru_utime + one.ru_stime for one in used),
+        "peak_mib": max(one.ru_maxrss for one in used) / _MIB,
+    }
+    log.with_suffix(SUFFIX).write_text(json.dumps(taken))
+
+
+def timings(folder: Path, logs: Iterable[Path]) -> list[dict[str, Any]]:
+    """Rows of the table `timings`, one a record that is there.
+
+    Args:
+        folder: results/logs; the first part of a log's path below it is its rule.
+        logs: of the study's jobs; missing and broken records are passed over.
+    """
+    rows = []
+    for log in logs:
+        try:
+            taken = json.loads(log.with_suffix(SUFFIX).read_text())
+            job = log.relative_to(folder)
+            rows.append({"stage": job.parts[0], "job": job.as_posix()} | taken)
+        except (FileNotFoundError, json.JSONDecodeError):
+            continue
+    return rows
