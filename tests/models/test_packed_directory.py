@@ -20,29 +20,17 @@ from packed_models import (
     stacked,
 )
 from safetensors.torch import load_file, save_file
-from tiny_models import logits_of, silent, tiny
+from stored_models import base_of, converted
+from tiny_models import logits_of, tiny
 
 from quantdrift.models.causal_lm import load
-from quantdrift.models.checkpoint import Checkpoint, prepare
+from quantdrift.models.checkpoint import Checkpoint
 from quantdrift.models.file_match import MatchError
 from quantdrift.models.packed_integers import unpack_awq, unpack_stream
-from quantdrift.models.quantized_file import convert
 from quantdrift.models.stored_weights import StoredWeights
 from quantdrift.sensitivity.weight_error import weight_error
 
 CPU: Any = {"device": torch.device("cpu"), "dtype": torch.float32}
-
-
-def base_of(model: Any, folder: Path, seed: int | None = None) -> Checkpoint:
-    model.save_pretrained(folder / "source")
-    prepare(folder / "source", folder / "base", regauge_seed=seed, progress=silent)
-    return Checkpoint(folder / "base")
-
-
-def converted(path: Path, base: Checkpoint, seed: int | None = None) -> StoredWeights:
-    directory = base.directory.with_name("stored")
-    convert(path, base, directory, regauge_seed=seed, progress=silent)
-    return StoredWeights(directory)
 
 
 def running(base: Checkpoint, stored: StoredWeights) -> Any:

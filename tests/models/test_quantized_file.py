@@ -10,10 +10,11 @@ import gguf
 import numpy as np
 import pytest
 import torch
+from stored_models import base_of, converted
 from tiny_models import F16, F32, logits_of, silent, tiny, write_gguf
 
 from quantdrift.models.causal_lm import load
-from quantdrift.models.checkpoint import Checkpoint, prepare
+from quantdrift.models.checkpoint import Checkpoint
 from quantdrift.models.file_match import MatchError
 from quantdrift.models.gauge import Gauge, regauge
 from quantdrift.models.quantized_file import convert
@@ -39,18 +40,6 @@ FAMILIES = ("llama", "qwen2", "qwen3", "gemma3", "phi3")
 def wide(family: str, **changes: Any) -> Any:
     head_dim = {"head_dim": 64} if family in ("qwen3", "gemma3") else {}
     return tiny(family, **WIDE | head_dim | changes)
-
-
-def base_of(model: Any, folder: Path, seed: int | None = None) -> Checkpoint:
-    model.save_pretrained(folder / "source")
-    prepare(folder / "source", folder / "base", regauge_seed=seed, progress=silent)
-    return Checkpoint(folder / "base")
-
-
-def converted(path: Path, base: Checkpoint, seed: int | None = None) -> StoredWeights:
-    directory = base.directory.with_name("stored")
-    convert(path, base, directory, regauge_seed=seed, progress=silent)
-    return StoredWeights(directory)
 
 
 def every(base: Checkpoint) -> list[tuple[str, int]]:

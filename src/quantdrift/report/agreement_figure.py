@@ -5,19 +5,16 @@ from typing import Any
 
 import pandas as pd
 
-from .block_figure import spread_variants
-from .figure import Figure, choices, constants, csv_data, dropdown
-from .names import BOS, Names, listed, third
+from .figure import Figure, choices, constants, dropdown
+from .heat_map import heat_map, spread_variants, with_thirds
+from .names import BOS, Names, listed
 
 _KEYS = ["model", "level", "variant", "dataset", "bos", "block", "third"]
 
 
 def plotted(blocks: pd.DataFrame, names: Names) -> pd.DataFrame:
     """The rows of `agreement_blocks` in the words of the page."""
-    rows = names.described(blocks)
-    n_blocks = rows.groupby("model")["block"].transform("max") + 1
-    rows["third"] = [third(b, n) for b, n in zip(rows["block"], n_blocks, strict=True)]
-    rows["model"] = rows["model"].map(names.label)
+    rows = with_thirds(names.described(blocks), names)
     rows["dataset"] = rows["dataset"].map(names.dataset_label)
     rows["bos"] = rows["bos"].map(BOS)
     values = [name for metric in names.metrics for name in (metric, f"{metric}_se")]
@@ -65,55 +62,25 @@ def agreement_figure(blocks: pd.DataFrame, names: Names) -> Figure:
 def _chart(
     data: pd.DataFrame, names: Names, params: list[dict[str, Any]], policies: list[str]
 ) -> dict[str, Any]:
-    filters = [param["name"] for param in params if param["name"] != "metric"]
     lowest = min(0.8, floor(5 * data["iou"].min()) / 5)
-    scale = {"domain": [1, lowest], "range": [0.03, 1], "clamp": True}
-    legend = {"title": None, "format": ".2~f", "symbolType": "square", "symbolSize": 180}
-    legend |= {"symbolFillColor": "var(--heat)", "symbolStrokeWidth": 0}
-    legend |= {"values": [1, (1 + lowest) / 2, lowest]}
     number = {"type": "quantitative", "format": ".3f"}
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
-        "data": csv_data(data),
-        "params": params,
-        "transform": [
-            *({"filter": f"datum.{name} === {name}"} for name in filters),
+    return heat_map(
+        data,
+        params=params,
+        filters=[param["name"] for param in params if param["name"] != "metric"],
+        transform=[
             {"calculate": "datum[metric]", "as": "agreement"},
             {"calculate": "datum[metric + '_se']", "as": "error"},
         ],
-        "facet": {"row": {"field": "bos", "type": "nominal", "sort": policies, "title": None}},
-        "spacing": 12,
-        "spec": {
-            "width": 680,
-            "height": {"step": 17},
-            "mark": {"type": "rect", "fill": "var(--heat)", "stroke": "var(--grid)"},
-            "encoding": {
-                "x": {
-                    "field": "block",
-                    "type": "ordinal",
-                    "title": "block",
-                    "axis": {"labelAngle": 0, "labelOverlap": "greedy", "labelFontSize": 10},
-                },
-                "y": {
-                    "field": "level",
-                    "type": "ordinal",
-                    "sort": names.levels,
-                    "title": None,
-                    "axis": {"labelFontSize": 10, "ticks": False, "domain": False},
-                },
-                "opacity": {
-                    "field": "agreement",
-                    "type": "quantitative",
-                    "scale": scale,
-                    "legend": legend,
-                },
-                "tooltip": [
-                    {"field": "block", "type": "ordinal", "title": "Block"},
-                    {"field": "third", "type": "nominal", "title": "Third"},
-                    {"field": "level", "type": "nominal", "title": "Level"},
-                    {"field": "agreement", "title": "Agreement"} | number,
-                    {"field": "error", "title": "Standard error"} | number,
-                ],
-            },
-        },
-    }
+        row={"field": "bos", "sort": policies},
+        levels=names.levels,
+        shade=(
+            "agreement",
+            {"domain": [1, lowest], "range": [0.03, 1]},
+            {"format": ".2~f", "values": [1, (1 + lowest) / 2, lowest]},
+        ),
+        values=[
+            {"field": "agreement", "title": "Agreement"} | number,
+            {"field": "error", "title": "Standard error"} | number,
+        ],
+    )

@@ -6,8 +6,9 @@ from typing import Any
 import pandas as pd
 
 from .drift import MATRIX
-from .figure import Figure, choices, constants, csv_data, dropdown
-from .names import DISTANCES, Names, listed, reading, role_label, third
+from .figure import Figure, choices, constants, dropdown
+from .heat_map import heat_map, spread_variants, with_thirds
+from .names import DISTANCES, Names, listed, reading, role_label
 
 _KEYS = ["model", "level", "variant", "role", "block", "third"]
 _FIRST = len(_KEYS)
@@ -21,10 +22,7 @@ def plotted(blocks: pd.DataFrame, names: Names) -> pd.DataFrame:
         ["distance", "filtration"]
     )
     wide.columns = [f"{distance}_{filtration}" for distance, filtration in wide.columns]
-    rows = names.described(wide.reset_index())
-    n_blocks = rows.groupby("model")["block"].transform("max") + 1
-    rows["third"] = [third(b, n) for b, n in zip(rows["block"], n_blocks, strict=True)]
-    rows["model"] = rows["model"].map(names.label)
+    rows = with_thirds(names.described(wide.reset_index()), names)
     return rows[_KEYS + [name for name in wide.columns if name in rows]].reset_index(drop=True)
 
 
@@ -70,17 +68,6 @@ def block_figure(blocks: pd.DataFrame, names: Names, threshold: float) -> Figure
     )
 
 
-def spread_variants(data: pd.DataFrame) -> pd.DataFrame:
-    """Levels that the study measures in one variant only stand in every variant's map."""
-    variants = list(dict.fromkeys(data["variant"]))
-    maps = []
-    for variant in variants:
-        own = data[data["variant"] == variant]
-        rest = data[~data["level"].isin(set(own["level"]))]
-        maps.append(pd.concat([own, rest.assign(variant=variant)]))
-    return pd.concat(maps)
-
-
 def _bounds(data: pd.DataFrame) -> str:
     """The smallest positive and the largest value of each distance, as a Vega expression."""
     found = {}
@@ -93,68 +80,38 @@ def _bounds(data: pd.DataFrame) -> str:
 def _chart(
     data: pd.DataFrame, names: Names, params: list[dict[str, Any]], roles: list[str]
 ) -> dict[str, Any]:
-    chosen = [param["name"] for param in params if param["name"] in ("variant", "model")]
-    same_level = ["role", "level", "variant", "model"]
     domain = {
         "expr": f"shade === 'ratio' ? {_RATIOS} : ({_bounds(data)})[distance + '_' + reading]"
     }
-    scale = {"type": "log", "domain": domain, "range": [0.06, 1], "clamp": True}
-    legend = {"title": None, "format": ".2~g", "symbolType": "square", "symbolSize": 180}
-    legend |= {"symbolFillColor": "var(--heat)", "symbolStrokeWidth": 0, "tickCount": 4}
-    shade = {"field": "shown", "type": "quantitative", "scale": scale, "legend": legend}
     number = {"type": "quantitative", "format": ".3~g"}
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
-        "data": csv_data(data),
-        "params": params,
-        "transform": [
-            *({"filter": f"datum.{name} === {name}"} for name in chosen),
+    return heat_map(
+        data,
+        params=params,
+        filters=[param["name"] for param in params if param["name"] in ("variant", "model")],
+        transform=[
             {"calculate": "datum[distance + '_' + reading]", "as": "drift"},
             {
                 "joinaggregate": [{"op": "mean", "field": "drift", "as": "level_mean"}],
-                "groupby": same_level,
+                "groupby": ["role", "level", "variant", "model"],
             },
             {"calculate": "datum.drift / datum.level_mean", "as": "ratio"},
             {"filter": "datum.drift > 0"},
             {"calculate": "shade === 'ratio' ? datum.ratio : datum.drift", "as": "shown"},
         ],
-        "facet": {
-            "row": {
-                "field": "role",
-                "type": "nominal",
-                "sort": roles,
-                "title": None,
-                "header": {"labelAngle": 0, "labelAlign": "left"},
-            }
+        row={
+            "field": "role",
+            "sort": roles,
+            "header": {"labelAngle": 0, "labelAlign": "left"},
         },
-        "spacing": 12,
-        "spec": {
-            "width": 680,
-            "height": {"step": 17},
-            "mark": {"type": "rect", "fill": "var(--heat)", "stroke": "var(--grid)"},
-            "encoding": {
-                "x": {
-                    "field": "block",
-                    "type": "ordinal",
-                    "title": "block",
-                    "axis": {"labelAngle": 0, "labelOverlap": "greedy", "labelFontSize": 10},
-                },
-                "y": {
-                    "field": "level",
-                    "type": "ordinal",
-                    "sort": names.levels,
-                    "title": None,
-                    "axis": {"labelFontSize": 10, "ticks": False, "domain": False},
-                },
-                "opacity": shade,
-                "tooltip": [
-                    {"field": "role", "type": "nominal", "title": "Projection"},
-                    {"field": "block", "type": "ordinal", "title": "Block"},
-                    {"field": "third", "type": "nominal", "title": "Third"},
-                    {"field": "level", "type": "nominal", "title": "Level"},
-                    {"field": "drift", "title": "Drift"} | number,
-                    {"field": "ratio", "title": "Block / mean"} | number,
-                ],
-            },
-        },
-    }
+        levels=names.levels,
+        shade=(
+            "shown",
+            {"type": "log", "domain": domain, "range": [0.06, 1]},
+            {"format": ".2~g", "tickCount": 4},
+        ),
+        before=[{"field": "role", "type": "nominal", "title": "Projection"}],
+        values=[
+            {"field": "drift", "title": "Drift"} | number,
+            {"field": "ratio", "title": "Block / mean"} | number,
+        ],
+    )

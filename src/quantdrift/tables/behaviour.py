@@ -18,6 +18,8 @@ N_ELIGIBLE = column(
 )
 N_ITEMS = column("n_items", INT, "items behind the row")
 
+_ITEM_AND_BLOCK = [*RUN, ITEM, BLOCK, HEAD, N_TOKENS, N_ELIGIBLE]
+
 ITEMS = Table(
     kind="items",
     row="one item of a data set, as lm-evaluation-harness puts it to a model",
@@ -41,12 +43,7 @@ ATTENTION = Table(
     key=(*names(RUN), "item", "block", "head"),
     schema=pa.schema(
         [
-            *RUN,
-            ITEM,
-            BLOCK,
-            HEAD,
-            N_TOKENS,
-            N_ELIGIBLE,
+            *_ITEM_AND_BLOCK,
             column("token_sha256", TEXT, "first 16 digits, of the prompt's token ids"),
             column("positions", pa.list_(INT), "eligible positions of largest attention, in order"),
             column("tokens", pa.list_(INT), "token ids at those positions"),
@@ -62,12 +59,7 @@ AGREEMENT = Table(
     key=(*names(RUN), "item", "block", "head"),
     schema=pa.schema(
         [
-            *RUN,
-            ITEM,
-            BLOCK,
-            HEAD,
-            N_TOKENS,
-            N_ELIGIBLE,
+            *_ITEM_AND_BLOCK,
             column("top1", REAL, "1 if the most attended position is the same (TopoQuant eq. 11)"),
             column("iou", REAL, "intersection over union of the top-k positions (eq. 12-14)"),
             column("iou_tokens", REAL, "the same over token ids"),

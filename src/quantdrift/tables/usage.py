@@ -15,11 +15,9 @@ from typing import Any
 SUFFIX = ".usage.json"
 """Of the record beside a log: `x.log` has `x.usage.json`."""
 
-_MIB = 2**20 if sys.platform == "darwin" else 2**10  # ru_maxrss is in bytes there, in KiB here
-
 
 def record(log: Path) -> None:
-    """Write what this process and its ended children took so far: time, processor time, peak."""
+    """Write what this process took so far: time, processor time (with ended children), peak."""
     import psutil
 
     who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
@@ -27,9 +25,18 @@ def record(log: Path) -> None:
     taken = {
         "seconds": time.time() - psutil.Process().create_time(),
         "cpu_seconds": sum(one.ru_utime + one.ru_stime for one in used),
-        "peak_mib": max(one.ru_maxrss for one in used) / _MIB,
+        "peak_mib": _peak_bytes() / 2**20,
     }
     log.with_suffix(SUFFIX).write_text(json.dumps(taken))
+
+
+def _peak_bytes() -> int:
+    """Largest resident memory of this process."""
+    if sys.platform == "darwin":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # On Linux ru_maxrss begins at what the parent held when it forked; this does not.
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 def timings(folder: Path, logs: Iterable[Path]) -> list[dict[str, Any]]:
