@@ -5,6 +5,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/models.smk"
 include: "workflow/rules/topology.smk"
 include: "workflow/rules/behaviour.smk"
+include: "workflow/rules/text.smk"
 include: "workflow/rules/report.smk"
 
 
@@ -24,6 +25,9 @@ rule all:
         rules.topoquant_table_1.output if WITH_AGREEMENT else [],
         rules.topoquant_figure_3.output if WITH_AGREEMENT else [],
         rules.agreement_blocks.output if WITH_AGREEMENT else [],
+        rules.perplexity_table.output if WITH_TEXT else [],
+        rules.divergence.output if WITH_TEXT else [],
         rules.timings.output,
+        rules.topoquant_table_3.output,
         expand(f"{PAGES}/tables/{{kind}}.parquet", kind=KINDS),
         [SHARDS_OF[kind] for kind in KINDS],

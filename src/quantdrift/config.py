@@ -25,6 +25,7 @@ from quantdrift.settings import (
     FileSource,
     Local,
     Model,
+    Protocol,
     Role,
     Scheme,
     Study,
@@ -91,9 +92,11 @@ def load(directory: Path, snakemake_config: dict[str, Any]) -> Study:
         raw = _compose("config", [f"study={name}", *map(str, overrides)])
         model_names, scheme_ids = raw.pop("models"), raw.pop("schemes")
         dataset_names, files = raw.pop("datasets"), raw.pop("files") or {}
+        protocol_names = _names("protocols", raw.pop("protocols"))
         seed = raw.pop("regauge_seed")
         models = [_model(directory, entry, seed) for entry in _names("models", model_names)]
         datasets = [_dataset(directory, entry) for entry in _names("datasets", dataset_names)]
+        protocols = [_protocol(directory, entry) for entry in protocol_names]
         families = {
             entry: _compose(f"scheme/{entry}", [])["scheme"]
             for entry in members(directory, "scheme")
@@ -103,6 +106,7 @@ def load(directory: Path, snakemake_config: dict[str, Any]) -> Study:
     scheme_ids += [str(entry) for entry in files if entry not in scheme_ids]
     schemes = [_scheme(entry, families) for entry in scheme_ids]
     named = {"name": name, "models": models, "schemes": schemes, "datasets": datasets}
+    named |= {"protocols": protocols}
     study = _parse(Study, named | raw, f"study {name}")
     _check(study)
     return study
@@ -196,6 +200,27 @@ def _dataset(directory: Path, entry: str) -> Dataset:
     return _parse(Dataset, {"id": entry, "label": entry} | raw, f"config/dataset/{entry}.yaml")
 
 
+def _protocol(directory: Path, entry: str) -> Protocol:
+    """A file of config/protocol/."""
+    known = members(directory, "protocol")
+    if entry not in known:
+        raise ConfigurationError(
+            f"There is no protocol {entry!r}: config/protocol/ has {_listed(known)}."
+        )
+    where = f"config/protocol/{entry}.yaml"
+    raw = _compose(f"protocol/{entry}", [])["protocol"]
+    found: Protocol = _parse(Protocol, {"id": entry, "label": entry} | raw, where)
+    if found.bos == "without" and found.context < 1:
+        raise ConfigurationError(
+            f"{where}: context is 0, but without BOS nothing predicts a window's first token."
+        )
+    if found.context >= found.window:
+        raise ConfigurationError(
+            f"{where}: context {found.context} leaves nothing of a window of {found.window}."
+        )
+    return found
+
+
 def _scheme(entry: str, families: dict[str, dict[str, Any]]) -> Scheme:
     """The scheme that an id names: a file, or the family whose pattern it fits, at its level."""
     if entry.endswith(FILE_SUFFIX):
@@ -227,8 +252,9 @@ def _check(study: Study) -> None:
         ("model", [model.id for model in study.models]),
         ("scheme", [scheme.id for scheme in study.schemes]),
         ("data set", [dataset.id for dataset in study.datasets]),
+        ("protocol", [protocol.id for protocol in study.protocols]),
     ):
-        if not ids and kind != "data set":
+        if not ids and kind in ("model", "scheme"):
             raise ConfigurationError(f"study {study.name} names no {kind}.")
         for entry in ids:
             if ids.count(entry) > 1:
@@ -252,6 +278,11 @@ def _check(study: Study) -> None:
         if entry not in [scheme.id for scheme in study.schemes]:
             raise ConfigurationError(
                 f"gauge.schemes names {entry!r}, which is none of the study's schemes."
+            )
+    for entry in study.accuracy.datasets:
+        if entry not in [dataset.id for dataset in study.datasets]:
+            raise ConfigurationError(
+                f"accuracy.datasets names {entry!r}, which is none of the study's datasets."
             )
     _check_files(study)
     if not study.roles:

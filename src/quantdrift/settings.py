@@ -84,6 +84,30 @@ class Dataset:
     license: str = "not stated"
 
 
+@dataclass(frozen=True, config=STRICT)
+class Protocol:
+    """One way to evaluate on text: what is read, and which tokens are predicted from what."""
+
+    id: str
+    label: str
+    source: Annotated[Own | HubFiles, Field(discriminator="kind")]
+    local: list[str] = field(default_factory=list)
+    """Names or patterns of the same text under `data.dir`."""
+    field: str = "text"
+    """Of the rows of a hub's files."""
+    join: str = "\n\n"
+    """What stands between two documents."""
+    tokens: NotNegative = 0
+    """The first so many tokens of the text; 0: all."""
+    window: Annotated[int, Field(ge=2, strict=True)] = 512
+    stride: Positive | None = None
+    """Tokens between the starts of two windows; None: no overlap."""
+    context: NotNegative = 1
+    """Tokens at a window's start that only give context."""
+    bos: Literal["with", "without"] = "without"
+    license: str = "not stated"
+
+
 FileId = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*-file$")]
 """The id of a scheme whose weights are a file's: llamacpp-q4_k_m-file."""
 
@@ -205,6 +229,19 @@ class Agreement:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Accuracy:
+    """How multiple choice is scored."""
+
+    preset: Annotated[str, Field(pattern=r"^[a-z0-9_-]+$")]
+    datasets: list[str]
+    """Those of the study's data sets whose choices are scored."""
+    items: NotNegative
+    """Items of each data set, drawn by `item_seed`; 0: all."""
+    item_seed: NotNegative
+    bos: Literal["with", "without"]
+
+
+@dataclass(frozen=True, config=STRICT)
 class Study:
     """A named set of models, schemes and measures."""
 
@@ -214,6 +251,7 @@ class Study:
     models: list[Model]
     schemes: list[Scheme]
     datasets: list[Dataset]
+    protocols: list[Protocol]
     roles: list[Role]
     short_rows: Literal["flat", "fallback", "error"]
     blocks_per_job: NotNegative
@@ -222,6 +260,7 @@ class Study:
     data: Data
     behaviour: Behaviour
     agreement: Agreement
+    accuracy: Accuracy
 
     def model(self, model_id: str) -> Model:
         """The model of that id."""
@@ -234,3 +273,7 @@ class Study:
     def dataset(self, dataset_id: str) -> Dataset:
         """The data set of that id."""
         return next(dataset for dataset in self.datasets if dataset.id == dataset_id)
+
+    def protocol(self, protocol_id: str) -> Protocol:
+        """The protocol of that id."""
+        return next(protocol for protocol in self.protocols if protocol.id == protocol_id)

@@ -256,14 +256,16 @@ def half(data, path, **options):
     os._exit(9)
 pq.write_table = half
 from pathlib import Path
-io.write(topology.TIMINGS, [dict(stage="a", job="b", seconds=1.0, cpu_seconds=None, peak_mib=None)],
+row = dict(stage="a", job="b", seconds=1.0, cpu_seconds=None, peak_mib=None, machine="m")
+io.write(topology.TIMINGS, [row],
          Path({str(tmp_path)!r}) / "t.parquet", {{}})
 """
     done = subprocess.run([sys.executable, "-c", program], check=False)
     assert done.returncode == 9
     assert list(tmp_path.glob("*.parquet")) == []
     assert [path.suffix for path in tmp_path.iterdir()] == [".part"]
-    row = {"stage": "a", "job": "b", "seconds": 1.0, "cpu_seconds": None, "peak_mib": None}
+    row = {"stage": "a", "job": "b", "seconds": 1.0, "machine": "m"}
+    row |= {"cpu_seconds": None, "peak_mib": None}
     write(topology.TIMINGS, [row], tmp_path / "t.parquet", {})
     assert read_rows(topology.TIMINGS, tmp_path / "t.parquet") == [row]
 

@@ -167,5 +167,5 @@ class Study:
         return {
             str(path.relative_to(results)): path.read_bytes()
             for path in sorted(results.rglob("*.parquet"))
-            if "timings" not in path.name
+            if path.stem not in ("timings", "topoquant_table_3")
         }

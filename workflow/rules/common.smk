@@ -20,6 +20,7 @@ STAGE = f"{RESULTS}/.stage"
 TOPOLOGY = STUDY.topology
 AGREEMENT = STUDY.agreement
 DATASETS = [dataset.id for dataset in STUDY.datasets]
+PROTOCOLS = [protocol.id for protocol in STUDY.protocols]
 ENVIRONMENT = "../../envs/quantdrift.yaml"
 
 
@@ -30,6 +31,7 @@ wildcard_constraints:
     preset=r"[a-z0-9_-]+",
     role="q|k|v|o|gate|up|down",
     dataset=r"[a-z0-9._-]+",
+    protocol=r"[a-z0-9._-]+",
     blocks=r"\d+-\d+",
 
 
@@ -127,13 +129,43 @@ def dataset_facts():
 
 def dataset_files(wildcards):
     """The local copy of a hub's data set, where the study names a folder for those."""
-    dataset = STUDY.dataset(wildcards.dataset)
-    if STUDY.data.dir is None or dataset.source.kind == "own":
+    return local_copy(STUDY.dataset(wildcards.dataset))
+
+
+def text_files(wildcards):
+    """The same of a protocol's text."""
+    return local_copy(STUDY.protocol(wildcards.protocol))
+
+
+def local_copy(named):
+    """The file under data.dir that a data set or a protocol is read from instead of the hub."""
+    if STUDY.data.dir is None or named.source.kind == "own":
         return []
     try:
-        return str(quantdrift.data.rows.local_file(Path(STUDY.data.dir), dataset.local))
+        return str(quantdrift.data.rows.local_file(Path(STUDY.data.dir), named.local))
     except quantdrift.data.rows.DataError as error:
         raise WorkflowError(str(error)) from None
+
+
+def reading():
+    """What the jobs that read need of each protocol."""
+    shaping = ("id", "join", "tokens", "window", "stride", "context", "bos")
+    return [{name: getattr(p, name) for name in shaping} for p in STUDY.protocols]
+
+
+def protocol_facts():
+    """What tables and pages say about each protocol."""
+    return [[p.id, p.label, p.license, p.source.kind == "own"] for p in STUDY.protocols]
+
+
+def needs_text(path):
+    """The path, if the study reads text; else say what does."""
+    if not PROTOCOLS:
+        raise WorkflowError(
+            f"study {STUDY.name} names no protocols, so it reads no text. The study demo does: "
+            """--config study=demo; or add one: --config set='["protocols=[sample-4k]"]'."""
+        )
+    return path
 
 
 def needs_agreement(path):
@@ -181,6 +213,16 @@ def run_shards(kind, schemes):
     ]
 
 
+def text_shards(schemes):
+    """The shards of tokens: models x schemes x protocols."""
+    return [
+        f"{SHARDS}/tokens/{model.id}/{scheme}/{short_rows_of(scheme)}/{protocol}.parquet"
+        for model in STUDY.models
+        for scheme in schemes
+        for protocol in PROTOCOLS
+    ]
+
+
 def source_files(wildcards):
     """A local checkpoint's own files, so that changing them remakes its weights."""
     return local_files(STUDY.model(wildcards.model).source)
@@ -211,5 +253,6 @@ SHARDS_OF = {
     "distances": shards("distances", SCHEMES, TOPOLOGY.preset),
     "gauge_drift": shards("gauge_drift", STUDY.gauge.schemes, TOPOLOGY.preset),
     "agreement": run_shards("agreement", SCHEMES),
+    "tokens": text_shards(["base", *SCHEMES]),
 }
 KINDS = [kind for kind, files in SHARDS_OF.items() if files]

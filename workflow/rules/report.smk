@@ -7,10 +7,16 @@ FIGURE_TEMPLATES = [f"{TEMPLATES}/{name}" for name in ["figure.html.jinja", *STY
 PAGE_TEMPLATES = [f"{TEMPLATES}/{name}" for name in ["page.html.jinja", *STYLED]]
 WITH_GAUGES = bool(STUDY.gauge.schemes)
 WITH_AGREEMENT = bool(DATASETS)
+WITH_TEXT = bool(PROTOCOLS)
 PUBLISHED = f"{ROOT}/config/published"
-# Benchmark files mirror the shards; two kinds come from rules of other names, and agreement from
-# rules that measure all data sets of a run at once.
-MADE_BY = {"ledger": [], "tensors": ["checkpoint", "weights"], "agreement": []}
+# Logs mirror the shards; two kinds come from rules of other names, and agreement and tokens from
+# rules that measure all data sets or texts of a run at once.
+MADE_BY = {
+    "ledger": [],
+    "tensors": ["checkpoint", "weights"],
+    "agreement": [],
+    "tokens": [],
+}
 RUNS = sorted(
     {
         str(Path(shard).parent.relative_to(f"{SHARDS}/agreement"))
@@ -297,6 +303,58 @@ rule agreement_blocks:
         "../scripts/agreement_blocks.py"
 
 
+rule perplexity_table:
+    """Perplexity, KL and top-token agreement by scheme and text (Parquet, CSV, Markdown)."""
+    input:
+        tokens=lambda w: needs_text(f"{PAGES}/tables/tokens.parquet"),
+    output:
+        parquet=f"{PAGES}/tables/perplexity_table.parquet",
+        csv=f"{PAGES}/tables/perplexity_table.csv",
+        markdown=f"{PAGES}/tables/perplexity_table.md",
+    log:
+        f"{LOGS}/perplexity_table/{STUDY.name}.log",
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=30,
+    params:
+        levels=levels(),
+        models=model_facts(),
+        code=digest("perplexity_table.py"),
+    message:
+        "Table of perplexity and divergence"
+    script:
+        "../scripts/perplexity_table.py"
+
+
+rule divergence:
+    """Figure: KL, rise of perplexity and changed top tokens by level."""
+    input:
+        table=rules.perplexity_table.output.parquet,
+        templates=FIGURE_TEMPLATES,
+    output:
+        **{kind: f"{PAGES}/figures/divergence.{kind}" for kind in FILES},
+    log:
+        f"{LOGS}/divergence/{STUDY.name}.log",
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        levels=levels(),
+        models=model_facts(),
+        protocols=protocol_facts(),
+        code=digest("divergence.py"),
+    message:
+        "Figure of divergence"
+    script:
+        "../scripts/divergence.py"
+
+
 rule timings:
     """What each job of the study took: time and peak memory."""
     input:
@@ -321,12 +379,44 @@ rule timings:
         ]
         + [f"{LOGS}/dataset/{dataset}.log" for dataset in DATASETS]
         + [f"{LOGS}/attention/{run}.log" for run in [*BASE_RUNS, *RUNS]]
-        + [f"{LOGS}/agreement/{run}.log" for run in RUNS],
+        + [f"{LOGS}/agreement/{run}.log" for run in RUNS]
+        + [f"{LOGS}/text/{protocol}.log" for protocol in PROTOCOLS]
+        + [f"{LOGS}/reference/{model.id}.log" for model in STUDY.models if PROTOCOLS]
+        + sorted(
+            {f"{Path(shard.replace(SHARDS, LOGS)).parent}.log" for shard in SHARDS_OF["tokens"]}
+        ),
         code=digest("timings.py"),
     message:
         "Timings"
     script:
         "../scripts/timings.py"
+
+
+rule topoquant_table_3:
+    """TopoQuant's Table III: what drift costs beside running the model."""
+    input:
+        timings=rules.timings.output[0],
+        published=f"{PUBLISHED}/topoquant_table_3.yaml",
+    output:
+        parquet=f"{PAGES}/tables/topoquant_table_3.parquet",
+        csv=f"{PAGES}/tables/topoquant_table_3.csv",
+        markdown=f"{PAGES}/tables/topoquant_table_3.md",
+    log:
+        f"{LOGS}/topoquant_table_3/{STUDY.name}.log",
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        levels=levels(),
+        models=model_facts(),
+        code=digest("topoquant_table_3.py"),
+    message:
+        "Table III of TopoQuant"
+    script:
+        "../scripts/topoquant_table_3.py"
 
 
 rule checks:
@@ -411,6 +501,8 @@ rule report:
             if WITH_AGREEMENT
             else []
         ),
+        text=rules.perplexity_table.output.parquet if WITH_TEXT else [],
+        text_figures=[rules.divergence.output.json] if WITH_TEXT else [],
         timings=rules.timings.output[0],
         tensors=SHARDS_OF["tensors"],
         templates=PAGE_TEMPLATES,
@@ -430,6 +522,7 @@ rule report:
         models=model_facts(),
         short_rows=STUDY.short_rows,
         datasets=dataset_facts(),
+        protocols=protocol_facts(),
         top=AGREEMENT.top,
         threshold=TOPOLOGY.threshold,
         points=TOPOLOGY.points,

@@ -8,8 +8,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from quantdrift import job
 from quantdrift.behaviour.attended import attended
 from quantdrift.behaviour.attention import watched
@@ -24,24 +22,11 @@ from quantdrift.behaviour.prompts import (
 )
 from quantdrift.models.causal_lm import device_of, dtype_of, load, load_tokenizer
 from quantdrift.models.checkpoint import Checkpoint
-from quantdrift.models.scheme_weights import provenance_of, scheme_weights
+from quantdrift.models.scheme_weights import change_of, provenance_of
 from quantdrift.tables.behaviour import ATTENTION, ITEMS
 from quantdrift.tables.io import provenance, read_rows, write
 from quantdrift.tables.shard import Run
 from quantdrift.tables.stage import Stage
-
-
-def changed(run: Run, types: dict[str, str], stored: str | None) -> Any:
-    """The weights of a scheme, one role's matrix at a time; None for the base."""
-    if run.is_base:
-        return None
-    quantize = scheme_weights(types, run.short_rows, stored)
-
-    def change(role: str, block: int, weight: np.ndarray) -> np.ndarray:
-        with run.naming(f"{role} of block {block}"):
-            return quantize(role, block, weight).weight
-
-    return change
 
 
 def prompts_of(
@@ -84,8 +69,9 @@ if __name__ == "__main__":
     @cache
     def model() -> Any:
         job.log.info("loading %s as %s on %s", run.model, made["dtype"], device)
-        change = changed(run, params["types"], stored)
-        return load(checkpoint, device=device, dtype=dtype, change=change)
+        change = change_of(params["types"], run.short_rows, stored, run.naming)
+        its = None if run.is_base else change
+        return load(checkpoint, device=device, dtype=dtype, change=its)
 
     def rows_of(dataset: str, items: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         key = run.run_key() | {"dataset": dataset}

@@ -11,9 +11,11 @@ from quantdrift.report.drift import by_block, with_home
 from quantdrift.report.names import Names
 from quantdrift.report.page import Results, page
 from quantdrift.report.published import read_grid
+from quantdrift.report.text_chapter import ProtocolFacts, TextResults
 from quantdrift.tables.behaviour import AGREEMENT_BLOCKS, AGREEMENT_TABLE, TOPOQUANT_TABLE_1
 from quantdrift.tables.io import provenance, read, write_text
 from quantdrift.tables.report import DRIFT_TABLE, WEIGHT_ERROR_TABLE
+from quantdrift.tables.text import PERPLEXITY_TABLE
 from quantdrift.tables.topology import DISTANCES, GAUGE_DRIFT, TENSORS, TIMINGS
 
 KINDS = ("weight_error", "diagrams", "distances", "gauge_drift", "agreement")
@@ -30,6 +32,17 @@ def agreement(given: Any, names: Names) -> Agreement | None:
         grid=in_order(grid, names),
         published=read_grid(Path(given.published)),
         figures=figures(given.agreement_figures),
+    )
+
+
+def text(given: Any, params: Any, names: Names) -> TextResults | None:
+    """The chapter on text, if the study has it."""
+    if not given.get("text"):
+        return None
+    return TextResults(
+        table=names.described(read(PERPLEXITY_TABLE, Path(given.text)).to_pandas()),
+        protocols=[ProtocolFacts(*facts) for facts in params.protocols],
+        figures=figures(given.text_figures),
     )
 
 
@@ -65,6 +78,7 @@ if __name__ == "__main__":
         made={key: provenance(path) for key, path in tensors.items()}
         | {kind: provenance(Path(given[kind])) for kind in KINDS if given.get(kind)},
         agreement=agreement(given, names),
+        text=text(given, params, names),
     )
     html = page(results)
     write_text(html, Path(snakemake.output[0]))

@@ -50,9 +50,9 @@ def file_rows(path: Path) -> list[dict[str, Any]]:
     if path.suffix == ".parquet":
         rows = _parquet_rows(path)
     elif path.suffix == ".json":
-        rows = _listed_rows(_text(path), path)
+        rows = _listed_rows(read_text(path), path)
     elif ".jsonl" in path.suffixes[-2:] and path.suffix in {".jsonl", *_OPENERS}:
-        rows = _lines(_text(path), path)
+        rows = _lines(read_text(path), path)
     else:
         raise DataError(f"{path}: its name ends like none of {_READABLE}.")
     if not rows:
@@ -104,7 +104,12 @@ def _fitting(folder: Path, pattern: str) -> list[Path]:
     return sorted(file for file in folder.glob(pattern) if file.is_file())
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """A file of UTF-8 text, packed (.gz, .bz2) or not.
+
+    Raises:
+        DataError: it cannot be read, or holds something else.
+    """
     opener = _OPENERS.get(path.suffix, open)
     try:
         with opener(path, "rb") as stream:

@@ -1,6 +1,7 @@
 """Where a scheme's quantized weights come from: made on the fly, or read where they lie."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from quantdrift.quantizers.ledger import Quantized
 from quantdrift.quantizers.schemes import quantizer
 
+from .causal_lm import Change
 from .stored_weights import StoredWeights
 
 SchemeWeights = Callable[[str, int, np.ndarray], Quantized]
@@ -31,6 +33,29 @@ def scheme_weights(
         return _stored(StoredWeights(Path(stored)))
     made = {role: quantizer(name, short_rows) for role, name in types.items()}
     return lambda role, block, weight: made[role](weight)
+
+
+def change_of(
+    types: Mapping[str, str],
+    short_rows: str | None,
+    stored: str | Path | None,
+    naming: Callable[[str], AbstractContextManager[None]],
+) -> Change:
+    """The weights of one scheme as `causal_lm.load` puts them in place.
+
+    Args:
+        types: as `scheme_weights` takes them.
+        short_rows: too.
+        stored: too.
+        naming: a context that says of which matrix a complaint is.
+    """
+    quantize = scheme_weights(types, short_rows, stored)
+
+    def change(role: str, block: int, weight: np.ndarray) -> np.ndarray:
+        with naming(f"{role} of block {block}"):
+            return quantize(role, block, weight).weight
+
+    return change
 
 
 def provenance_of(stored: str | Path | None) -> dict[str, str]:

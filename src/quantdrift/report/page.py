@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from . import agreement_answer, agreement_chapter, agreement_findings, findings
+from . import agreement_answer, agreement_chapter, agreement_findings, findings, text_chapter
 from .agreement_chapter import Agreement
 from .agreement_findings import LevelAgreement
 from .answer import Point, answer, headline, number, percent
@@ -16,6 +16,7 @@ from .claims import claims
 from .figure import render
 from .made import dataset_facts, facts, model_table, timing_table
 from .names import Names, listed, role_label
+from .text_chapter import TextResults
 
 POINTS = {"rows": "rows", "columns": "columns", "heads": "rows of each head"}
 VERDICT_SIGNS = {"quiet": "○", "moves": "◐", "reshapes": "●"}
@@ -43,6 +44,8 @@ class Results:
     """Provenance of each model's tensors, of diagrams and of distances."""
     agreement: Agreement | None = None
     """Of the chapter on attention, where the study measures it."""
+    text: TextResults | None = None
+    """Of the chapter on text, where the study reads some."""
 
 
 def page(results: Results) -> str:
@@ -68,6 +71,7 @@ def page(results: Results) -> str:
                 if attention
                 else []
             ),
+            *([text_chapter.answer(results.text, names)] if results.text else []),
         ],
         rule=[*verdict_rule(), *([agreement_answer.rule(names)] if attention else [])],
         glances=[glance(results, model.id, found, levels) for model in names.models],
@@ -81,6 +85,7 @@ def page(results: Results) -> str:
         chapters=[
             weights_chapter(results),
             *([agreement_chapter.chapter(attention, *tables, names)] if attention else []),
+            *([text_chapter.chapter(results.text, names)] if results.text else []),
         ],
         models=model_table(names, results.tensors, results.made),
         facts=[

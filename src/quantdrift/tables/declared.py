@@ -1,5 +1,5 @@
 """Every table that jobs write shards of, by its kind."""
 
-from . import behaviour, topology
+from . import behaviour, text, topology
 
-TABLES = topology.TABLES | behaviour.TABLES
+TABLES = topology.TABLES | behaviour.TABLES | text.TABLES

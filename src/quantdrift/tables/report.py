@@ -33,6 +33,32 @@ WEIGHT_ERROR_TABLE = Table(
     ),
 )
 
+_WALL = "wall time of its jobs"
+
+TOPOQUANT_TABLE_3 = Table(
+    kind="topoquant_table_3",
+    row="what one level costs: drift, attention agreement, and running the model",
+    key=("model", "level"),
+    schema=pa.schema(
+        [
+            MODEL,
+            LEVEL,
+            column("drift", REAL, f"diagrams and distances, {_WALL}", unit="s", null=True),
+            column("attention", REAL, f"attention and agreement, {_WALL}", unit="s", null=True),
+            column("downstream", REAL, f"perplexity and choices, {_WALL}", unit="s", null=True),
+            column("base", REAL, "the base's own, once for all levels", unit="s", null=True),
+            column("machine", TEXT, "what ours ran on, or where the printed numbers stand"),
+            column("published_topoquant", REAL, "T as printed", unit="s", null=True),
+            column("published_downstream", REAL, "D as printed", unit="s", null=True),
+            column("drift_over_downstream", REAL, "drift / downstream", null=True),
+            column("drift_share", REAL, "drift / (drift + downstream)", null=True),
+            column("topoquant_over_downstream", REAL, "T / D, T with attention", null=True),
+            column("topoquant_share", REAL, "T / (T + D), T with attention", null=True),
+            column("status", TEXT, "other machines, models and data never compare"),
+        ]
+    ),
+)
+
 DRIFT_TABLE = Table(
     kind="drift_table",
     row="the drift of one role of a model under one scheme and filtration: over its blocks",

@@ -153,6 +153,7 @@ TIMINGS = Table(
             column("seconds", REAL, "wall time of the job", unit="s"),
             column("cpu_seconds", REAL, "processor time of the job", unit="s", null=True),
             column("peak_mib", REAL, "peak resident memory", unit="MiB", null=True),
+            column("machine", TEXT, "processor it ran on, and the GPU if it used one"),
         ]
     ),
 )

@@ -5,6 +5,7 @@ processor time and peak memory of what comes after the last sample are lost.
 """
 
 import json
+import platform
 import resource
 import sys
 import time
@@ -26,6 +27,7 @@ def record(log: Path) -> None:
         "seconds": time.time() - psutil.Process().create_time(),
         "cpu_seconds": sum(one.ru_utime + one.ru_stime for one in used),
         "peak_mib": _peak_bytes() / 2**20,
+        "machine": _machine(),
     }
     log.with_suffix(SUFFIX).write_text(json.dumps(taken))
 
@@ -37,6 +39,19 @@ def _peak_bytes() -> int:
     # On Linux ru_maxrss begins at what the parent held when it forked; this does not.
     status = Path("/proc/self/status").read_text()
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
+def _machine() -> str:
+    """The processor's name, and the GPU's where this process used one."""
+    name = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        _, found, rest = cpuinfo.read_text().partition("model name\t: ")
+        name = rest.partition("\n")[0].strip() if found else name
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        name += f", {torch.cuda.get_device_name()}"
+    return name
 
 
 def timings(folder: Path, logs: Iterable[Path]) -> list[dict[str, Any]]:
