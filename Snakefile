@@ -21,6 +21,7 @@ rule all:
         rules.gauge_drift_figure.output if WITH_GAUGES else [],
         rules.weight_error_table.output,
         rules.drift_table.output,
+        rules.projection_sensitivity.output,
         rules.agreement_table.output if WITH_AGREEMENT else [],
         rules.topoquant_table_1.output if WITH_AGREEMENT else [],
         rules.topoquant_figure_3.output if WITH_AGREEMENT else [],

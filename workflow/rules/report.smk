@@ -105,6 +105,33 @@ rule drift_table:
         "../scripts/drift_table.py"
 
 
+rule projection_sensitivity:
+    """Each projection at equal bits, and with the bits that the paper gives it."""
+    input:
+        drift=rules.drift_table.output.parquet,
+        errors=rules.weight_error_table.output.parquet,
+    output:
+        parquet=f"{PAGES}/tables/projection_sensitivity.parquet",
+        csv=f"{PAGES}/tables/projection_sensitivity.csv",
+        markdown=f"{PAGES}/tables/projection_sensitivity.md",
+    log:
+        f"{LOGS}/projection_sensitivity/{STUDY.name}.log",
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        levels=levels(),
+        models=model_facts(),
+        code=digest("projection_sensitivity.py"),
+    message:
+        "Table of projections at equal bits"
+    script:
+        "../scripts/projection_sensitivity.py"
+
+
 rule topoquant_figure_2:
     """TopoQuant's Figure 2: drift by level, a panel each for Q, K, V; and one diagram up close."""
     input:

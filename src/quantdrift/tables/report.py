@@ -33,6 +33,38 @@ WEIGHT_ERROR_TABLE = Table(
     ),
 )
 
+PROJECTION_SENSITIVITY = Table(
+    kind="projection_sensitivity",
+    row="one role at one level, as `pure` quantizes it and as `paper` does",
+    key=("model", "level", "role", "filtration"),
+    schema=pa.schema(
+        [
+            MODEL,
+            LEVEL,
+            ROLE,
+            column("filtration", TEXT, "clip, drop or full"),
+            *(
+                column(f"{name}_{variant}", kind, meaning, unit=unit, null=True)
+                for variant in ("pure", "paper")
+                for name, kind, meaning, unit in (
+                    ("type", TEXT, f"the type that {variant} really uses", ""),
+                    ("bpw_full", REAL, "its bits a weight, every stored bit counted", "bit"),
+                    ("relative_frobenius", REAL, "its weight error", ""),
+                    ("swd_mean", REAL, "its drift, mean over blocks", ""),
+                    ("swd_per_point", REAL, "the same, freed of its growth with points", ""),
+                )
+            ),
+            column("of_query", REAL, "swd_per_point_pure over that of q at this level", null=True),
+            column(
+                "spared_by_bits",
+                REAL,
+                "share of the drift under pure that the finer type of paper takes away",
+                null=True,
+            ),
+        ]
+    ),
+)
+
 _WALL = "wall time of its jobs"
 
 TOPOQUANT_TABLE_3 = Table(
