@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 
 from .figure import Figure, choices, constants, csv_data, dropdown
+from .level_figure import DECADES
 from .names import Names
 
 MEASURES = {
-    "kl": "KL(base || quantized), nats per token",
+    "kl": "KL(base ‖ quantized), nats per token",
     "ppl_rise": "rise of perplexity, share of the base's",
     "top_lost": "share of tokens with another top token",
 }
@@ -95,7 +96,7 @@ def _chart(data: pd.DataFrame, names: Names, params: list[dict[str, Any]]) -> di
         "type": "quantitative",
         "scale": {"type": "log", "nice": False, "padding": 12},
         "title": None,
-        "axis": {"format": "~g", "tickCount": 5, "labelOverlap": "greedy"},
+        "axis": {"format": "~g", "labelOverlap": "greedy"} | DECADES,
     }
     offset = {"field": "variant", "type": "nominal", "sort": variants}
     number = {"type": "quantitative", "format": ".3~g"}

@@ -11,7 +11,7 @@ _KEYS = ["model", "level", "variant", "scheme", "type", "role", "reading"]
 _PER_POINT = "_per_point"
 _TENFOLD = "abs(log(datum.value) / LN10 - round(log(datum.value) / LN10)) < 1e-6"
 _MARKED = f"{_TENFOLD} || domain('y')[1] < 12 * domain('y')[0]"
-_DECADES = {
+DECADES = {
     name: {"condition": {"test": _MARKED, "value": 1}, "value": 0}
     for name in ("gridOpacity", "tickOpacity")
 } | {"labelExpr": f"{_MARKED} ? datum.label : ''"}
@@ -137,7 +137,7 @@ def _chart(
             "type": "quantitative",
             "scale": {"type": "log", "nice": False, "padding": 8},
             "title": None,
-            "axis": {"format": "~g", "labelOverlap": "greedy"} | _DECADES,
+            "axis": {"format": "~g", "labelOverlap": "greedy"} | DECADES,
         },
         "color": colour | {"legend": {"columns": 2}} if many else {"value": "var(--s1)"},
         "tooltip": tooltip,

@@ -24,9 +24,10 @@ function fit(spec, width) {
     for (const child of spec.concat) child.width = Math.floor(each);
   } else {
     const gap = narrow ? 6 : MARGIN.gap;
+    const panel = spec.spec ?? spec; // a chart of one panel needs no facet
     spec.spacing = typeof spec.spacing === "number" ? gap : { row: 14, column: gap };
-    spec.spec.width = Math.floor((inner - gap * (panels - 1)) / panels);
-    if (narrow && typeof spec.spec.height === "number") spec.spec.height = 130;
+    panel.width = Math.floor((inner - gap * (panels - 1)) / panels);
+    if (narrow && typeof panel.height === "number") panel.height = 130;
   }
   return spec;
 }

@@ -134,6 +134,7 @@ def glance(
     errors = results.errors[results.errors["model"] == model]
     roles = list(dict.fromkeys(drift["role"]))
     agrees = {one.level: one for one in levels if one.model == model}
+    divergence = text_chapter.divergences(results.text, model) if results.text else {}
     rows = []
     for one in (verdict for verdict in found if verdict.model == model):
         scheme = names.leading[one.level]
@@ -147,14 +148,18 @@ def glance(
                 *(percent(float(shift[scheme, role])) for role in roles),
                 percent(one.worst_shift),
                 *([_iou(agrees.get(one.level))] if levels else []),
+                *([number(divergence[scheme], 2)] if divergence else []),
             ]
         )
     label = f" of {names.label(model)}" if len(names.models) > 1 else ""
     told = (
-        " Last: how far attention agrees, on the data set where it is lowest; ✓ agrees, ✗ does not."
+        f" {names.metrics['iou']}: how far attention agrees, on the data set where it is lowest; "
+        "✓ agrees, ✗ does not."
         if levels
         else ""
     )
+    if results.text and divergence:
+        told += f" KL: of the next token, in nats, on {results.text.protocols[0].label}."
     return HtmlTable(
         caption=(
             f"Levels{label} in the paper's order: bits a weight in full, relative weight error, "
@@ -164,6 +169,7 @@ def glance(
         head=[
             *("Level", "Verdict", "Bits", "Error", *map(role_label, roles), "Worst"),
             *([names.metrics["iou"]] if levels else []),
+            *(["KL"] if divergence else []),
         ],
         rows=rows,
         text_columns=(0, 1),

@@ -13,7 +13,7 @@ from .names import Names
 
 _LEAD = (
     "The same text is read by the base and by every quantized model. Perplexity asks how well the "
-    "token that follows was foreseen; KL(base || quantized) asks how far the whole distribution of "
+    "token that follows was foreseen; KL(base ‖ quantized) asks how far the whole distribution of "
     "the next token moved, whether that helped or not. Both are means over the same tokens, so "
     "differences are paired."
 )
@@ -56,6 +56,13 @@ def answer(results: TextResults, names: Names) -> Point:
         if said:
             lines.append(f"{names.of_model(model.id)}on {first.label}: {'; '.join(said)}.")
     return Point.of("Text", lines)
+
+
+def divergences(results: TextResults, model: str) -> dict[str, float]:
+    """KL of each scheme of a model on the study's first text."""
+    table = results.table
+    rows = table[(table["model"] == model) & (table["protocol"] == results.protocols[0].id)]
+    return dict(zip(rows["scheme"], rows["kl"].astype(float), strict=True))
 
 
 def _said(row: Mapping[Any, Any]) -> str:
