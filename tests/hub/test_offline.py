@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = sorted((Path(__file__).parents[2] / "workflow/scripts").glob("*.py"))
-ONLINE = {"checkpoint.py", "dataset.py"}
+ONLINE = {"checkpoint.py", "dataset.py", "text.py"}
 
 # A script imports before it starts; then something asks the hub behind quantdrift's back.
 PROGRAM = """
