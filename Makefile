@@ -4,20 +4,24 @@
 PYTHON ?= python3
 # Where pip finds torch; empty: the default index, whose Linux build brings CUDA (gigabytes).
 TORCH_INDEX ?=
+# 0 leaves out llama.cpp, the second engine, which is built from source: 4 minutes of one core.
+LLAMA_CPP ?= 1
 # Words handed to snakemake, say CORES=2.
 CORES ?= all
 
 BIN := .venv/bin
 SNAKEMAKE := $(BIN)/snakemake --cores $(CORES)
 
-.PHONY: demo test check format clean help
+ENGINES := .venv/runtime.done $(if $(filter-out 0,$(LLAMA_CPP)),.venv/llamacpp.done)
 
-demo: .venv/runtime.done
+.PHONY: demo test check format clean help llamacpp
+
+demo: $(ENGINES)
 	@$(BIN)/python workflow/unlock.py
 	@$(SNAKEMAKE) --rerun-incomplete
 	@echo "The page is at results/demo/report.html"
 
-test: .venv/dev.done
+test: .venv/dev.done $(ENGINES)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: .venv/dev.done
@@ -50,4 +54,17 @@ help:
 
 .venv/dev.done: .venv/runtime.done envs/dev.lock
 	$(BIN)/pip install --quiet --require-hashes -r envs/dev.lock
+	@touch $@
+
+# Portable (no -march=native), and without the tools and servers: 83 compiler steps of 193.
+LLAMA_CPP_ARGS := -DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF -DLLAMA_OPENSSL=OFF -DGGML_CCACHE=OFF \
+	-DCMAKE_PROJECT_INCLUDE=$(CURDIR)/envs/nocommon.cmake
+
+llamacpp: .venv/llamacpp.done
+
+.venv/llamacpp.done: envs/llamacpp-build.lock envs/llamacpp.lock envs/nocommon.cmake | .venv/runtime.done
+	@echo "Building llama.cpp into .venv, once, in minutes; LLAMA_CPP=0 leaves it out"
+	$(BIN)/pip install --quiet --require-hashes -r envs/llamacpp-build.lock
+	CMAKE_BUILD_PARALLEL_LEVEL=$${CMAKE_BUILD_PARALLEL_LEVEL:-2} CMAKE_ARGS="$(LLAMA_CPP_ARGS)" \
+		$(BIN)/pip install --quiet --require-hashes --no-build-isolation -r envs/llamacpp.lock
 	@touch $@

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Make both lock files anew from the .in files; needs uv. The torch line is resolved and then left out.
+# Make all lock files anew from the .in files; needs uv. The torch line is resolved and then left out.
 set -euo pipefail
 cd "$(dirname "$0")"
 compile="uv pip compile --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet"
 $compile --no-emit-package torch "$@" requirements.in -o requirements.lock
 $compile "$@" dev.in -o dev.lock
+$compile "$@" llamacpp-build.in -o llamacpp-build.lock
+$compile "$@" llamacpp.in -o llamacpp.lock
