@@ -7,6 +7,7 @@ include: "workflow/rules/topology.smk"
 include: "workflow/rules/behaviour.smk"
 include: "workflow/rules/text.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/prediction.smk"
 
 
 rule all:
@@ -22,12 +23,14 @@ rule all:
         rules.weight_error_table.output,
         rules.drift_table.output,
         rules.projection_sensitivity.output,
+        rules.beyond_attention.output if WITH_SHORTCUTS else [],
         rules.agreement_table.output if WITH_AGREEMENT else [],
         rules.topoquant_table_1.output if WITH_AGREEMENT else [],
         rules.topoquant_figure_3.output if WITH_AGREEMENT else [],
         rules.agreement_blocks.output if WITH_AGREEMENT else [],
         rules.perplexity_table.output if WITH_TEXT else [],
         rules.divergence.output if WITH_TEXT else [],
+        rules.topoquant_table_2.output if STUDY.prediction.on_page else [],
         rules.timings.output,
         rules.topoquant_table_3.output,
         expand(f"{PAGES}/tables/{{kind}}.parquet", kind=KINDS),

@@ -274,16 +274,25 @@ def _check(study: Study) -> None:
     if not study.topology.filtrations:
         raise ConfigurationError("topology.filtrations is empty, so there is nothing to compare.")
     _check_grids(study.topology)
-    for entry in study.gauge.schemes:
-        if entry not in [scheme.id for scheme in study.schemes]:
-            raise ConfigurationError(
-                f"gauge.schemes names {entry!r}, which is none of the study's schemes."
-            )
+    for key, entries in (
+        ("gauge.schemes", study.gauge.schemes),
+        ("shortcuts.schemes", study.shortcuts.schemes),
+    ):
+        for entry in entries:
+            if entry not in [scheme.id for scheme in study.schemes]:
+                raise ConfigurationError(
+                    f"{key} names {entry!r}, which is none of the study's schemes."
+                )
     for entry in study.accuracy.datasets:
         if entry not in [dataset.id for dataset in study.datasets]:
             raise ConfigurationError(
                 f"accuracy.datasets names {entry!r}, which is none of the study's datasets."
             )
+    if study.prediction.filtration not in study.topology.filtrations:
+        raise ConfigurationError(
+            f"prediction.filtration is {study.prediction.filtration!r}, which is none of "
+            f"topology.filtrations: {_listed(study.topology.filtrations)}."
+        )
     _check_files(study)
     if not study.roles:
         raise ConfigurationError(f"study {study.name} measures no role.")

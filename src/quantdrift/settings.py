@@ -198,6 +198,19 @@ class Gauge:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Shortcuts:
+    """Which smaller clouds are held against whole ones."""
+
+    sizes: list[Annotated[int, Field(ge=2, strict=True)]]
+    """Points of a sample."""
+    ranks: list[Positive]
+    """Dimensions of a projection."""
+    draws: Annotated[list[NotNegative], Field(min_length=1)]
+    block_step: Positive
+    schemes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, config=STRICT)
 class Data:
     """Where data sets of the hub lie on this machine, if they do."""
 
@@ -242,6 +255,16 @@ class Accuracy:
 
 
 @dataclass(frozen=True, config=STRICT)
+class Prediction:
+    """How agreement is predicted from drift."""
+
+    filtration: Literal["clip", "drop", "full"]
+    """Whose distances are features."""
+    on_page: bool
+    """Whether the study's default target fits regressors; their targets always can."""
+
+
+@dataclass(frozen=True, config=STRICT)
 class Study:
     """A named set of models, schemes and measures."""
 
@@ -257,10 +280,12 @@ class Study:
     blocks_per_job: NotNegative
     topology: Topology
     gauge: Gauge
+    shortcuts: Shortcuts
     data: Data
     behaviour: Behaviour
     agreement: Agreement
     accuracy: Accuracy
+    prediction: Prediction
 
     def model(self, model_id: str) -> Model:
         """The model of that id."""

@@ -158,6 +158,22 @@ def protocol_facts():
     return [[p.id, p.label, p.license, p.source.kind == "own"] for p in STUDY.protocols]
 
 
+def needs_prediction(path):
+    """The path, if the study measures what is predicted and from what; else say what does."""
+    lacking = [role for role in ("q", "k", "v") if role not in STUDY.roles]
+    if lacking or not DATASETS:
+        raise WorkflowError(
+            f"study {STUDY.name} cannot predict agreement: it "
+            + (
+                f"lacks the roles {', '.join(lacking)}"
+                if lacking
+                else "names no data sets"
+            )
+            + ". The study demo can: --config study=demo."
+        )
+    return path
+
+
 def needs_text(path):
     """The path, if the study reads text; else say what does."""
     if not PROTOCOLS:
@@ -223,6 +239,16 @@ def text_shards(schemes):
     ]
 
 
+def needs_shortcuts(path):
+    """The path, if the study takes shortcuts; else say what does."""
+    if not STUDY.shortcuts.schemes:
+        raise WorkflowError(
+            f"study {STUDY.name} names no shortcuts.schemes, so it holds no smaller clouds against "
+            "whole ones. The study beyond does: --config study=beyond."
+        )
+    return path
+
+
 def source_files(wildcards):
     """A local checkpoint's own files, so that changing them remakes its weights."""
     return local_files(STUDY.model(wildcards.model).source)
@@ -252,6 +278,7 @@ SHARDS_OF = {
     "diagrams": shards("diagrams", ["base", *SCHEMES], TOPOLOGY.preset),
     "distances": shards("distances", SCHEMES, TOPOLOGY.preset),
     "gauge_drift": shards("gauge_drift", STUDY.gauge.schemes, TOPOLOGY.preset),
+    "shortcuts": shards("shortcuts", STUDY.shortcuts.schemes, TOPOLOGY.preset),
     "agreement": run_shards("agreement", SCHEMES),
     "tokens": text_shards(["base", *SCHEMES]),
 }

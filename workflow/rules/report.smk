@@ -8,6 +8,7 @@ PAGE_TEMPLATES = [f"{TEMPLATES}/{name}" for name in ["page.html.jinja", *STYLED]
 WITH_GAUGES = bool(STUDY.gauge.schemes)
 WITH_AGREEMENT = bool(DATASETS)
 WITH_TEXT = bool(PROTOCOLS)
+WITH_SHORTCUTS = bool(STUDY.shortcuts.schemes)
 PUBLISHED = f"{ROOT}/config/published"
 # Logs mirror the shards; two kinds come from rules of other names, and agreement and tokens from
 # rules that measure all data sets or texts of a run at once.
@@ -130,6 +131,33 @@ rule projection_sensitivity:
         "Table of projections at equal bits"
     script:
         "../scripts/projection_sensitivity.py"
+
+
+rule beyond_attention:
+    """Drift of every projection, and what smaller clouds make of it."""
+    input:
+        shortcuts=lambda w: needs_shortcuts(f"{PAGES}/tables/shortcuts.parquet"),
+        errors=rules.weight_error_table.output.parquet,
+    output:
+        parquet=f"{PAGES}/tables/beyond_attention.parquet",
+        csv=f"{PAGES}/tables/beyond_attention.csv",
+        markdown=f"{PAGES}/tables/beyond_attention.md",
+    log:
+        f"{LOGS}/beyond_attention/{STUDY.name}.log",
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        levels=levels(),
+        models=model_facts(),
+        code=digest("beyond_attention.py"),
+    message:
+        "Table of all projections and of smaller clouds"
+    script:
+        "../scripts/beyond_attention.py"
 
 
 rule topoquant_figure_2:
@@ -410,7 +438,10 @@ rule timings:
         + [f"{LOGS}/text/{protocol}.log" for protocol in PROTOCOLS]
         + [f"{LOGS}/reference/{model.id}.log" for model in STUDY.models if PROTOCOLS]
         + sorted(
-            {f"{Path(shard.replace(SHARDS, LOGS)).parent}.log" for shard in SHARDS_OF["tokens"]}
+            {
+                f"{Path(shard.replace(SHARDS, LOGS)).parent}.log"
+                for shard in SHARDS_OF["tokens"]
+            }
         ),
         code=digest("timings.py"),
     message:

@@ -122,3 +122,37 @@ rule gauge_drift:
         "Drift over gauges: {wildcards.role} of {wildcards.model} under {wildcards.scheme}"
     script:
         "../scripts/gauge_drift.py"
+
+
+rule shortcuts:
+    """Drift of the same matrices from a sample of their rows, and in fewer dimensions."""
+    input:
+        checkpoint=rules.weights.output.checkpoint,
+        tensors=rules.weights.output.tensors,
+        stored=stored_of,
+    output:
+        f"{SHARDS}/shortcuts/{TOPOLOGICAL}.parquet",
+    log:
+        f"{LOGS}/shortcuts/{TOPOLOGICAL}.log",
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=240,
+    params:
+        type=type_of,
+        sizes=STUDY.shortcuts.sizes,
+        ranks=STUDY.shortcuts.ranks,
+        draws=STUDY.shortcuts.draws,
+        block_step=STUDY.shortcuts.block_step,
+        threshold=TOPOLOGY.threshold,
+        filtrations=TOPOLOGY.filtrations,
+        backend=TOPOLOGY.backend,
+        directions=TOPOLOGY.grids["swd_directions"],
+        precision=TOPOLOGY.precision,
+        code=digest("shortcuts.py"),
+    message:
+        "Shortcuts: {wildcards.role} of {wildcards.model} under {wildcards.scheme}"
+    script:
+        "../scripts/shortcuts.py"

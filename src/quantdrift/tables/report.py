@@ -65,6 +65,33 @@ PROJECTION_SENSITIVITY = Table(
     ),
 )
 
+BEYOND_ATTENTION = Table(
+    kind="beyond_attention",
+    row="the drift of one role under one scheme, from all of its rows or from a smaller cloud",
+    key=("model", "scheme", "role", "filtration", "shortcut", "size"),
+    schema=pa.schema(
+        [
+            MODEL,
+            SCHEME,
+            LEVEL,
+            VARIANT,
+            ROLE,
+            column("filtration", TEXT, "clip, drop or full"),
+            column("shortcut", TEXT, "exact; rows: a sample of the points; rank: fewer dimensions"),
+            column("size", INT, "points of a sample, dimensions; of exact the points"),
+            N_BLOCKS,
+            column("relative_frobenius", REAL, "weight error of the role"),
+            column("swd_mean", REAL, "sliced Wasserstein distance, mean over blocks and draws"),
+            column("swd_per_point", REAL, "the same, freed of its growth with points"),
+            column("ratio", REAL, "swd_per_point over the exact one, mean", null=True),
+            column("ratio_rms_error", REAL, "root mean square of that ratio less 1", null=True),
+            column(
+                "rank_correlation", REAL, "Spearman's over blocks, with the exact one", null=True
+            ),
+        ]
+    ),
+)
+
 _WALL = "wall time of its jobs"
 
 TOPOQUANT_TABLE_3 = Table(

@@ -142,6 +142,35 @@ GAUGE_DRIFT = Table(
     ),
 )
 
+SHORTCUTS = Table(
+    kind="shortcuts",
+    row="the drift of one matrix from a smaller cloud, or from all of it",
+    key=(
+        *names((MODEL, SCHEME, SHORT_ROWS, SEED, PRESET, BLOCK, ROLE)),
+        "shortcut",
+        "size",
+        "draw",
+        "filtration",
+    ),
+    schema=pa.schema(
+        [
+            MODEL,
+            SCHEME,
+            SHORT_ROWS,
+            SEED,
+            PRESET,
+            BLOCK,
+            ROLE,
+            column("shortcut", TEXT, "exact; rows: a sample of the points; rank: fewer dimensions"),
+            column("size", INT, "points of a sample, dimensions; of exact the points"),
+            column("draw", INT, "seed of the sample; null where nothing is drawn", null=True),
+            column("filtration", TEXT, "clip, drop or full"),
+            column("swd", REAL, "sliced Wasserstein distance"),
+            column("swd_per_point", REAL, "swd, freed of its growth with points"),
+        ]
+    ),
+)
+
 TIMINGS = Table(
     kind="timings",
     row="one job",
@@ -160,5 +189,14 @@ TIMINGS = Table(
 
 TABLES = {
     table.kind: table
-    for table in (TENSORS, WEIGHT_ERROR, LEDGER, DIAGRAMS, DISTANCES, GAUGE_DRIFT, TIMINGS)
+    for table in (
+        TENSORS,
+        WEIGHT_ERROR,
+        LEDGER,
+        DIAGRAMS,
+        DISTANCES,
+        GAUGE_DRIFT,
+        SHORTCUTS,
+        TIMINGS,
+    )
 }

@@ -1,0 +1,1 @@
+"""From drift, errors and bits to attention agreement: features, regressors, honest splits."""

@@ -1,0 +1,141 @@
+"""What agreement is predicted from: one row a model, scheme, block and data set.
+
+TopoQuant's features (section IV-D and RQ5): what is known of model and scheme without looking at a
+weight, and seven topological distances for each of Q, K and V. Beside them ours: the plain
+weight error, and the level alone, without which no topological feature can claim anything.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+ROLES = ("q", "k", "v")
+MATRICES = ("Q", "K", "V", "KQ", "KV", "QV", "KQV")
+"""Which projections' distances are taken; in the order of the paper's text."""
+DISTANCES = ("betti", "entropy", "landscape", "pfd", "pi", "swd", "tswd")
+KEY = ["model", "scheme", "block", "dataset"]
+TARGET = "iou"
+THIRDS = ("early", "middle", "late")
+_BITS = [f"{role}_bits" for role in ROLES]
+
+
+class FeatureError(ValueError):
+    """Something to predict from is missing or undefined; the message names it."""
+
+
+def rows(
+    distances: pd.DataFrame,
+    errors: pd.DataFrame,
+    agreement: pd.DataFrame,
+    *,
+    filtration: str,
+    bos: str,
+    models: pd.DataFrame,
+) -> pd.DataFrame:
+    """One row a model, scheme, block and data set: the target and everything it is predicted from.
+
+    Args:
+        distances: the table `distances`; matrices that lie in parts (heads) are averaged.
+        errors: the table `weight_error`.
+        agreement: the table `agreement_blocks`.
+        filtration: whose distances are taken.
+        bos: whose agreement is predicted.
+        models: id, family and parameters of each model.
+
+    Returns:
+        The key, `iou`, `variant`, `level`, `bits`, `q_bits`..., `third`, `family`, `parameters`,
+        `q_swd`... and `q_error`...
+
+    Raises:
+        FeatureError: a block that agreement was measured for lacks a distance or an error of Q, K
+            or V, or a number is not finite; the message names model, scheme, block and column.
+    """
+    target = agreement[agreement["bos"] == bos]
+    if not len(target):
+        raise FeatureError(f"agreement was not measured {bos} BOS, which is to be predicted.")
+    wide = _wide(distances[distances["filtration"] == filtration], "distance", "value", filtration)
+    error = _per_role(errors, "relative_frobenius", "error").join(
+        _per_role(errors, "bpw_claimed", "bits")
+    )
+    here = ["model", "scheme", "block"]
+    found = target[[*KEY, "level", "variant", TARGET]].join(wide.join(error, how="outer"), on=here)
+    n_blocks = found.groupby("model")["block"].transform("max") + 1
+    place = (3 * found["block"] // n_blocks).astype(int)
+    found = found.assign(bits=found["q_bits"], third=[THIRDS[at] for at in place])
+    found = found.merge(models, on="model", how="left")
+    _check(found)
+    return found.sort_values(KEY, ignore_index=True)
+
+
+def _wide(table: pd.DataFrame, names: str, value: str, filtration: str) -> pd.DataFrame:
+    if not len(table):
+        raise FeatureError(f"distances hold no filtration {filtration!r}, which features are of.")
+    here = ["model", "scheme", "block", "role", names]
+    means = table.groupby(here)[value].mean().unstack(["role", names])
+    means.columns = [f"{role}_{name}" for role, name in means.columns]
+    return means
+
+
+def _per_role(table: pd.DataFrame, value: str, suffix: str) -> pd.DataFrame:
+    means = table.groupby(["model", "scheme", "block", "role"])[value].mean().unstack("role")
+    return means.rename(columns=lambda role: f"{role}_{suffix}")
+
+
+def _check(found: pd.DataFrame) -> None:
+    wanted = [f"{role}_{name}" for role in ROLES for name in (*DISTANCES, "error", "bits")]
+    for name in (TARGET, *wanted):
+        role = name.partition("_")[0].upper()
+        if name not in found:
+            raise FeatureError(
+                f"there is no {name}: regressors need all of Q, K and V and all seven distances, "
+                f"and {role} lacks this one. Put its role into `roles`."
+            )
+        values = found[name].to_numpy(dtype=float)
+        if not np.isfinite(values).all():
+            bad = found.loc[~np.isfinite(values)].iloc[0]
+            raise FeatureError(
+                f"{name} of {bad['model']}, scheme {bad['scheme']}, block {bad['block']} is "
+                "missing or not finite: make its shard again, or leave that scheme out."
+            )
+
+
+def columns_of(group: str, matrices: str) -> list[str]:
+    """The numeric columns of a group of features.
+
+    Args:
+        group: `llm5`, `llm7`, `tda`, `combined` (llm5 and tda), `weight_error` or `level`.
+        matrices: Q, K, V or several; only `tda`, `combined` and `weight_error` heed it.
+    """
+    roles = matrices.lower()
+    tda = [f"{role}_{name}" for role in roles for name in DISTANCES]
+    base = ["bits", *_BITS, *(f"is_{third}" for third in THIRDS[:2])]
+    groups = {
+        "llm5": base,
+        "llm7": [*base, "log_parameters", "family"],
+        "tda": tda,
+        "combined": [*base, *tda],
+        "weight_error": [f"{role}_error" for role in roles],
+        "level": ["bits"],
+    }
+    return groups[group]
+
+
+def design(found: pd.DataFrame, group: str, matrices: str) -> np.ndarray:
+    """The features of a group as numbers, shape (rows, columns).
+
+    Bits are ordinal, as claimed by the level's name; the third of the model is one-hot (late is
+    neither), the family one-hot, parameters as a logarithm.
+    """
+    encoded = found.assign(
+        **{f"is_{third}": (found["third"] == third).astype(float) for third in THIRDS[:2]}
+    )
+    wanted = columns_of(group, matrices)
+    if "log_parameters" in wanted:
+        encoded["log_parameters"] = np.log10(found["parameters"].astype(float))
+        families = sorted(set(found["family"]))
+        named: Sequence[str] = [f"family_{family}" for family in families[1:]]
+        for family, name in zip(families[1:], named, strict=True):
+            encoded[name] = (found["family"] == family).astype(float)
+        wanted = [name for name in wanted if name != "family"] + list(named)
+    return encoded[wanted].to_numpy(dtype=float)

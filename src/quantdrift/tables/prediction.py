@@ -1,0 +1,71 @@
+"""Tables of prediction: how well agreement is foreseen, and the paper's Table II."""
+
+import pyarrow as pa
+
+from .behaviour import BOS, DATASET
+from .io import Table, column
+from .topology import BLOCK, INT, MODEL, REAL, SCHEME, TEXT
+
+REGRESSOR = column("regressor", TEXT, "linear, forest or boosting")
+FEATURES = column(
+    "features", TEXT, "llm5, llm7, tda, combined (llm5 and tda), weight_error or level"
+)
+MATRICES = column("matrices", TEXT, "projections whose numbers are taken; all: none or all alike")
+SPLIT = column("split", TEXT, "folds: random (leak), by_scheme or by_model (do not)")
+_JUDGED = (DATASET, BOS, SPLIT, REGRESSOR, FEATURES, MATRICES)
+_KEY = ("dataset", "bos", "split", "regressor", "features", "matrices")
+
+REGRESSORS = Table(
+    kind="regressors",
+    row="one regressor on one set of features, judged by one kind of folds",
+    key=_KEY,
+    schema=pa.schema(
+        [
+            *_JUDGED,
+            column("r2", REAL, "R2 of all out-of-fold predictions of IoU together"),
+            column("r2_folds", REAL, "mean of each fold's own R2", null=True),
+            column("r2_folds_sd", REAL, "its standard deviation over folds", null=True),
+            column("mae", REAL, "mean |predicted - measured| IoU"),
+            column("n_rows", INT, "models x schemes x blocks"),
+            column("n_features", INT, "columns"),
+            column("n_folds", INT, "folds"),
+        ]
+    ),
+)
+
+PREDICTIONS = Table(
+    kind="predictions",
+    row="one block's agreement as a regressor foresees it that did not see its fold",
+    key=(*_KEY, "model", "scheme", "block"),
+    schema=pa.schema(
+        [
+            *_JUDGED,
+            MODEL,
+            SCHEME,
+            BLOCK,
+            column("fold", INT, "number of its fold"),
+            column("measured", REAL, "mean top-k IoU over items"),
+            column("predicted", REAL, "the same, out of fold"),
+        ]
+    ),
+)
+
+TOPOQUANT_TABLE_2 = Table(
+    kind="topoquant_table_2",
+    row="one cell of TopoQuant's Table II, ours and theirs, and ours by folds that do not leak",
+    key=("regressor", "matrices", "dataset", "features"),
+    schema=pa.schema(
+        [
+            REGRESSOR,
+            MATRICES,
+            column("dataset", TEXT, "id of ours, or the paper's schema where ours lack it"),
+            FEATURES,
+            column("ours", REAL, "R2 pooled, random folds: the paper's way", null=True),
+            column("ours_by_scheme", REAL, "R2 pooled, folds by scheme", null=True),
+            column("ours_by_model", REAL, "R2 pooled, one model left out", null=True),
+            column("published", REAL, "as printed", null=True),
+            column("difference", REAL, "ours - published, where they are comparable", null=True),
+            column("status", TEXT, "reproduced, differs, not comparable, dash or lost"),
+        ]
+    ),
+)
