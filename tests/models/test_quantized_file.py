@@ -237,7 +237,28 @@ def test_another_model_with_the_same_norms_is_told_by_its_weights(base, tmp_path
     vectors = {n: v for n, v in model.state_dict().items() if v.ndim == 1}
     other.load_state_dict(vectors, strict=False)
     path = write_gguf(other, tmp_path / "x.gguf")
-    refused(path, base, r"q of block 0 has a relative error of 1.\d+ \(at most 0.9\) and a cosine")
+    refused(path, base, r"q of block 0, of 32 bits, has a relative error of 1.\d+ \(at most 0.0")
+
+
+@pytest.mark.parametrize(("kind", "told"), [("q8_0", True), ("q6_k", True), ("q4_k", False)])
+def test_a_fine_tune_is_told_where_its_type_is_fine_enough(kind, told, tmp_path):
+    # A tenth of each projection changed, its norms did not.
+    model, base = wide("llama"), base_of(wide("llama"), tmp_path, seed=0)
+    for name, weight in model.named_parameters():
+        if "proj" in name:
+            weight.data += 0.1 * weight.std() * torch.randn_like(weight)
+    path = write_gguf(model, tmp_path / "x.gguf", mix={"blk.*": kind})
+    if told:
+        refused(path, base, r"or a fine-tune of it: q of block 0, of [68] bits, .* error of 0.1")
+    else:
+        converted(path, base, seed=0)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_no_type_of_ours_is_taken_for_another_model(kind, tmp_path):
+    model = wide("llama")
+    base = base_of(model, tmp_path, seed=0)
+    converted(write_gguf(model, tmp_path / "x.gguf", mix={"blk.*": kind}), base, seed=0)
 
 
 def test_a_norm_that_moved_a_little_is_another_model(base, tmp_path):

@@ -139,11 +139,25 @@ def test_the_answer_in_words():
     assert "Q4_0, at 4.5 bits: mean IoU 0.890 ± 0.00" in said["Where it breaks first"]
     assert "on HellaSwag, where it is lowest, 0.010 short." in said["Where it breaks first"]
     assert "block 4 (late) agrees least, with 0.86" in said["Where it breaks first"]
-    assert "by -0.015 to -0.015" in said["Without BOS"]
+    assert "changes by -0.015 when" in said["Without BOS"]
     assert "no verdict changes" in said["Without BOS"]
     assert "0.200 on Own ARC (top-1 0.100)" in said["By chance"]
     assert "-1.00 in Q, -1.00 in K and -0.97 in V" in said["Drift and attention"]
+    assert "each data set by itself" in said["Drift and attention"]
     assert said["Whose items"].startswith("The items of Own ARC were written for this project")
+
+
+def test_where_data_sets_differ_the_correlation_is_a_range():
+    made = study()
+    table = made.agreed.table
+    here = table["dataset"].eq("hella") & table["bos"].eq("with")
+    table.loc[here & table["level"].eq("Q4_0"), "iou"] = 0.99
+    assert "-1.00 to -0." in told(made)["Drift and attention"]
+
+
+def test_the_finest_level_has_none_above_it():
+    made = with_iou(study(), {"Q8_0": 0.95, "Q5_0": 0.2, "Q5_K": 0.2, "Q4_0": 0.2, "Q2_K": 0.2})
+    assert told(made)["Lowest level that agrees"].endswith("(16 items).")
 
 
 def test_a_verdict_that_turns_without_bos_is_named():

@@ -3,7 +3,7 @@ from io import StringIO
 import numpy as np
 import pandas as pd
 import pytest
-from report_tables import DATASETS, LEVELS, PUBLISHED, study
+from report_tables import DATASETS, ITEMS, LEVELS, PUBLISHED, study
 
 from quantdrift.report.agreement_grid import (
     as_markdown,
@@ -101,15 +101,26 @@ def test_reproduced_means_within_two_errors_and_the_last_digit(off, status):
     table.loc[at, "iou"] = 0.92 + off
     table.loc[at, "iou_se"] = 0.0
     assert cell(grid_rows(table, PUBLISHED, made.names), "Q4_0")["status"] == status
-    table.loc[at, "iou_se"] = 0.02  # 2 sqrt(2) 0.02 = 0.057
+    table.loc[at, "iou_se"] = 0.0175  # 2 sqrt(2) 0.0175 = 0.0495
     assert cell(grid_rows(table, PUBLISHED, made.names), "Q4_0")["status"] == "reproduced"
+
+
+@pytest.mark.parametrize(("off", "status"), [(0.0, "too few items"), (0.2, "differs")])
+def test_a_test_without_power_reproduces_nothing(off, status):
+    made = study(models=(PAPERS,))
+    table = made.agreed.table
+    at = (table["level"] == "Q4_0") & (table["dataset"] == "hella")
+    table.loc[at, "iou"] = 0.92 - off
+    table.loc[at, "iou_se"] = 0.02  # 2 sqrt(2) 0.02 = 0.057, more than 0.05
+    found = cell(grid_rows(table, PUBLISHED, made.names), "Q4_0")
+    assert (found["status"], found["n_items"]) == (status, ITEMS)
 
 
 def test_sets_of_another_size_are_not_compared():
     grid, names = compared(top=5)
     assert cell(grid, "Q2_K")["status"] == "not comparable"
     assert cell(grid, "Q2_K", metric="top1")["status"] == "differs"
-    assert our_tables(grid, names, PUBLISHED)[0].rows[-1][0] == "Top-5 IoU"
+    assert our_tables(grid, names, PUBLISHED)[0].rows[-2][0] == "Top-5 IoU"
 
 
 def test_levels_the_paper_has_not():
@@ -123,8 +134,8 @@ def test_every_grid_fits_its_table_and_comes_back_in_order():
         records = grid.astype(object).where(grid.notna(), None).to_dict("records")
         table = from_rows(TOPOQUANT_TABLE_1, records).to_pandas()
         pd.testing.assert_frame_equal(
-            our_cells(in_order(table, names)).reset_index(drop=True),
-            our_cells(grid)[table.columns].reset_index(drop=True),
+            our_cells(in_order(table, names)).astype({"n_items": float}).reset_index(drop=True),
+            our_cells(grid)[table.columns].astype({"n_items": float}).reset_index(drop=True),
         )
 
 
@@ -134,7 +145,8 @@ def test_the_layout_is_the_papers():
     assert first.head == ["Metric", "Level", "Own ARC", "HellaSwag"]
     assert [row[1] for row in first.rows[:6]] == ["Q8_0", "Q5_0", "Q5_K", "Q4_0", "Q2_K", "chance"]
     assert first.rows[3][2].startswith("0.915 ± 0.00")
-    assert first.rows[-1] == ["Top-3 IoU", "chance", "0.200", "0.200"]
+    assert first.rows[-2] == ["Top-3 IoU", "chance", "0.200", "0.200"]
+    assert first.rows[-1] == ["Items", "all", str(ITEMS), str(ITEMS)]
     assert not first.summary
     assert "without BOS" in second.summary
     two = study(models=("tiny", "other"))

@@ -16,6 +16,11 @@ from .quantized_tensor import ROUNDING, QuantizedFile, StoredVector
 _REMEDY = "give the file of this base"
 LARGEST_ERROR, SMALLEST_COSINE = 0.9, 0.5
 """Two bits reach 0.4 and 0.9; a random other model has 1.4 and 0."""
+_ROUNDING_AT_ONE_BIT = 1.2
+"""Types of b bits make errors of about this times 2^-b: 0.005 at 8 bits, 0.075 at 4, 0.3 at 2."""
+_ROOM = 4.0
+"""GPTQ and AWQ, which serve outputs and not weights, make two or three times the error."""
+_HALF_PRECISION = 2.0**-8
 _GAUGE_ROUNDING = 1e-6
 """Two float32 roundings of a norm that was moved to another gauge, with room to spare."""
 
@@ -114,18 +119,40 @@ def check_matrix(
     weight: Float32[np.ndarray, "rows columns"],
     base: Checkpoint,
     base_weight: Float32[np.ndarray, "rows columns"],
+    bits: float,
 ) -> None:
-    """Refuse a matrix that no quantizer can have made of the base's; `name` is the tensor's."""
+    """Refuse a matrix that no quantizer can have made of the base's.
+
+    At eight bits that tells a fine-tune from its base; at four and fewer the error of the type is
+    larger than what most fine-tuning changes, and norms are the better witness.
+
+    Args:
+        file: where it stands.
+        name: of the tensor.
+        weight: in the gauge of the base.
+        base: in its gauge.
+        base_weight: what `weight` should be.
+        bits: a weight, by the name of its type.
+    """
     try:
         error = weight_error(base_weight, weight)
     except ValueError as problem:
         raise MatchError(f"{file.path}: {name}: {problem}.") from problem
-    if error.relative_frobenius > LARGEST_ERROR or error.cosine < SMALLEST_COSINE:
+    allowed = largest_error(bits)
+    if error.relative_frobenius > allowed or error.cosine < SMALLEST_COSINE:
         raise MatchError(
-            f"{file.path} is another model than its base {base.directory.name}: {name} has a "
-            f"relative error of {error.relative_frobenius:.2f} (at most {LARGEST_ERROR}) and a "
-            f"cosine of {error.cosine:.2f} (at least {SMALLEST_COSINE}) with the base's: {_REMEDY}."
+            f"{file.path} is another model than its base {base.directory.name}, or a fine-tune of "
+            f"it: {name}, of {bits:g} bits, has a relative error of {error.relative_frobenius:.3g} "
+            f"(at most {allowed:.2g}) and a cosine of {error.cosine:.2f} (at least "
+            f"{SMALLEST_COSINE}) with the base's: {_REMEDY}."
         )
+
+
+def largest_error(bits: float) -> float:
+    """The largest relative Frobenius error that is put down to quantization to so many bits."""
+    if bits >= 16:
+        return _HALF_PRECISION
+    return min(LARGEST_ERROR, _ROOM * _ROUNDING_AT_ONE_BIT * 2.0**-bits)
 
 
 def open_refusal(path: object, error: UnsupportedArchitectureError, base: Checkpoint) -> MatchError:

@@ -123,7 +123,8 @@ def _block(
     for role, matrix in matrices.items():
         weight = regauge(matrix.weight, role, block, gauge, home)
         name = f"{role} of block {block}"
-        check_matrix(file, name, weight, base, base.matrix(role, block))
+        bits = matrix.ledger.bpw_claimed
+        check_matrix(file, name, weight, base, base.matrix(role, block), bits)
         moved[role] = Quantized(weight, matrix.ledger, matrix.type)
     return moved
 

@@ -71,14 +71,14 @@ def _lowest(found: Outcome, names: Names) -> str:
     if one is None:
         return f"{model}None: no level reaches a mean IoU of {number(AGREES)} on every data set."
     finer = (
-        f"{listed(found.gaps)}, though finer, {'does' if len(found.gaps) == 1 else 'do'} not"
+        f"; {listed(found.gaps)}, though finer, {'does' if len(found.gaps) == 1 else 'do'} not"
         if found.gaps
-        else "every finer level agrees too"
+        else ("" if found.is_finest else "; every finer level agrees too")
     )
     return (
         f"{model}{one.level}, at {number(one.bits, 4)} bits a weight. Its mean IoU is "
         f"{_measured(one)} on {names.dataset_label(one.dataset)}{_where_least(names)} "
-        f"({one.n_items} items); {finer}.{_close(one)}"
+        f"({one.n_items} items){finer}.{_close(one)}"
     )
 
 
@@ -119,8 +119,10 @@ def _without_bos(table: pd.DataFrame, names: Names) -> Iterator[str]:
         f"{'agrees' if row['without'] >= AGREES else 'does not agree'} without it"
         for row in turned.to_dict("records")
     ]
+    low, high = f"{change.min():+.3f}", f"{change.max():+.3f}"
+    span = low if low == high else f"{low} to {high}"
     yield (
-        f"The lowest IoU of a level changes by {change.min():+.3f} to {change.max():+.3f} when no "
+        f"The lowest IoU of a level changes by {span} when no "
         f"BOS token stands first: {listed(verdicts) if verdicts else 'no verdict changes'}."
     )
 
@@ -140,18 +142,28 @@ def _connects(
     table: pd.DataFrame, drift: pd.DataFrame, errors: pd.DataFrame, names: Names
 ) -> Iterable[str]:
     for model in names.models:
-        found = findings.orders(table, drift, errors, model.id, names).dropna()
+        found = pd.concat(
+            findings.orders(rows, drift, errors, model.id, names)
+            for _, rows in table.groupby("dataset", sort=False)
+        ).dropna()
         if not len(found) or found["n_levels"].iloc[0] < 3:
             continue
-        by_drift, by_error = (
-            listed(f"{value:.2f} in {role_label(role)}" for role, value in its)
-            for its in (zip(found["role"], found[name], strict=True) for name in ("drift", "error"))
-        )
+        by_drift, by_error = (_by_role(found, name) for name in ("drift", "error"))
+        where = ", each data set by itself," if len(names.datasets) > 1 else ""
         yield (
-            f"{names.of_model(model.id)}Over {found['n_levels'].iloc[0]} levels the rank "
+            f"{names.of_model(model.id)}Over {found['n_levels'].iloc[0]} levels{where} the rank "
             f"correlation of IoU with drift is {by_drift} (-1: the more drift, the less agreement, "
             f"without exception); with weight error alone it is {by_error}."
         )
+
+
+def _by_role(found: pd.DataFrame, name: str) -> str:
+    said = []
+    for role, values in found.groupby("role", sort=False)[name]:
+        low, high = f"{values.min():.2f}", f"{values.max():.2f}"
+        span = low if low == high else f"{low} to {high}"
+        said.append(f"{span} in {role_label(str(role))}")
+    return listed(said)
 
 
 def whose_items(names: Names) -> str:

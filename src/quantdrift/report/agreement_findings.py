@@ -89,6 +89,8 @@ class Outcome:
     """Of those that do not, the one of most bits."""
     gaps: tuple[str, ...]
     """Levels that do not agree though they have more bits than `lowest`."""
+    is_finest: bool = False
+    """No level has more bits than `lowest`."""
 
 
 def outcome(levels: list[LevelAgreement]) -> Outcome:
@@ -101,6 +103,7 @@ def outcome(levels: list[LevelAgreement]) -> Outcome:
         lowest=lowest,
         breaks=max(no, key=lambda one: (one.bits, -one.iou), default=None),
         gaps=tuple(one.level for one in no if lowest and one.bits > lowest.bits),
+        is_finest=lowest is not None and all(one.bits <= lowest.bits for one in levels),
     )
 
 

@@ -4,7 +4,8 @@ A cell is *comparable* where model, data set and size of the sets are the paper'
 the paper implies (special tokens are masked, so there are some) is `with`, or the first measured.
 It is *reproduced* if it differs by no more than `SIGMAS` standard errors of a difference of two
 such samples, plus half of the last digit printed. The paper prints no errors, so its own are taken
-to be as large as ours.
+to be as large as ours. Where those errors leave more room than `WIDEST`, agreement shows nothing, and
+the cell has *too few items*.
 """
 
 from typing import Any
@@ -20,6 +21,9 @@ from .published import LOST, Published
 from .written import markdown_lines
 
 SIGMAS = 2.0
+WIDEST = 0.05
+"""A test that leaves more room than this can tell few levels from their neighbours."""
+TOO_FEW = "too few items"
 _KEY = ["bos", "metric", "level", "model", "dataset"]
 CHANCE = "chance"
 
@@ -49,9 +53,9 @@ def grid_rows(table: pd.DataFrame, published: Published, names: Names) -> pd.Dat
     both["difference"] = both["ours"] - both["published"]
     both["status"] = _status(both, comparable, published)
     taken = set(map(tuple, both.loc[comparable, ["metric", "model", "schema"]].to_numpy()))
-    return pd.concat([both, _theirs(cells, taken, published, policies(table)[0])])[
-        [*_KEY, "ours", "ours_se", "chance", "published", "difference", "status"]
-    ].reset_index(drop=True)
+    rows = pd.concat([both, _theirs(cells, taken, published, policies(table)[0])])
+    kept = [*_KEY, "ours", "ours_se", "n_items", "chance", "published", "difference", "status"]
+    return rows[kept].astype({"n_items": "Int64"}).reset_index(drop=True)
 
 
 def _ours(table: pd.DataFrame, names: Names) -> pd.DataFrame:
@@ -63,6 +67,7 @@ def _ours(table: pd.DataFrame, names: Names) -> pd.DataFrame:
             metric=metric,
             ours=leading[metric],
             ours_se=leading[f"{metric}_se"],
+            n_items=leading["n_items"],
             chance=leading[f"chance_{metric}"],
         )
         for metric in names.metrics
@@ -71,9 +76,10 @@ def _ours(table: pd.DataFrame, names: Names) -> pd.DataFrame:
 
 
 def _status(rows: pd.DataFrame, comparable: pd.Series, published: Published) -> pd.Series:
-    tolerance = SIGMAS * np.sqrt(2) * rows["ours_se"] + published.last_digit
-    near = rows["difference"].abs() <= tolerance
+    sampling = SIGMAS * np.sqrt(2) * rows["ours_se"]
+    near = rows["difference"].abs() <= sampling + published.last_digit
     status = pd.Series("differs", index=rows.index).where(~near, "reproduced")
+    status = status.where(~(near & (sampling > WIDEST)), TOO_FEW)
     status = status.where(rows["printed"].notna(), LOST)
     status = status.where(rows["is_printed"].notna(), "not printed")
     return status.where(comparable, "not comparable")
@@ -90,6 +96,7 @@ def _theirs(
         dataset=rest["schema"].map(published.datasets),
         ours=np.nan,
         ours_se=np.nan,
+        n_items=np.nan,
         chance=np.nan,
         difference=np.nan,
         published=rest["printed"],
@@ -179,6 +186,8 @@ def _lines(rows: pd.DataFrame, names: Names) -> list[list[str]]:
         ]
         chance = its.groupby(["model", "dataset"])["chance"].mean()
         lines.append([label, CHANCE, *(f"{chance[pair]:.3f}" for pair in pairs)])
+    counts = rows.groupby(["model", "dataset"])["n_items"].max()
+    lines.append(["Items", "all", *(f"{counts[pair]:.0f}" for pair in pairs)])
     return lines
 
 
@@ -236,8 +245,8 @@ def wide(grid: pd.DataFrame) -> pd.DataFrame:
     """Our grid in the paper's layout as numbers: a row a BOS policy, metric and level."""
     ours = our_cells(grid)
     order = ["bos", "metric", "level"]
-    fields = ["ours", "ours_se", "chance", "published", "difference", "status"]
-    fields = fields if is_compared(grid) else fields[:3]
+    fields = ["ours", "ours_se", "n_items", "chance", "published", "difference", "status"]
+    fields = fields if is_compared(grid) else fields[:4]
     table = ours.set_index([*order, "model", "dataset"])[fields].unstack(["model", "dataset"])
     pairs = list(dict.fromkeys(zip(ours["model"], ours["dataset"], strict=True)))
     columns = [(name, *pair) for pair in pairs for name in fields]

@@ -110,10 +110,15 @@ TOPOQUANT_TABLE_1 = Table(
             column("dataset", TEXT, "id of ours, or the paper's name where ours lack it"),
             column("ours", REAL, "mean over blocks and items", null=True),
             column("ours_se", REAL, _STANDARD_ERROR, null=True),
+            column("n_items", INT, "items behind ours", null=True),
             column("chance", REAL, "what positions drawn at random would reach", null=True),
             column("published", REAL, "as printed", null=True),
             column("difference", REAL, "ours - published, where they are comparable", null=True),
-            column("status", TEXT, "reproduced, differs, not comparable, not printed or lost"),
+            column(
+                "status",
+                TEXT,
+                "reproduced, differs, too few items, not comparable, not printed or lost",
+            ),
         ]
     ),
 )
