@@ -126,5 +126,6 @@ if __name__ == "__main__":
         *(line(length, arguments.model) for length in LENGTHS),
     ]
     RESULT.parent.mkdir(exist_ok=True)
+    RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text("\n".join(lines) + "\n")
     print(RESULT.read_text())

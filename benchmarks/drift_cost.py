@@ -76,5 +76,6 @@ if __name__ == "__main__":
     ]
     text = "\n".join(lines) + "\n"
     RESULT.parent.mkdir(exist_ok=True)
+    RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(text)
     print(text)

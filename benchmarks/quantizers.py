@@ -57,5 +57,6 @@ def table() -> str:
 if __name__ == "__main__":
     text = table()
     RESULT.parent.mkdir(exist_ok=True)
+    RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(text)
     print(text)

@@ -120,6 +120,7 @@ if __name__ == "__main__":
         means = read(AGREEMENT_TABLE, tables / "agreement_table.parquet").to_pandas()
     finally:
         shutil.rmtree(folder)
+    RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(text)
     print(text)
     print(means[["scheme", "dataset", "bos", "iou", "chance_iou", "n_items"]].to_string())

@@ -116,7 +116,9 @@ def test_a_value_is_changed_by_one_override_or_a_list():
         ("blocks_per_job=-1", r"blocks_per_job: .*greater than or equal to 0"),
         ("short_rows=flta", r"short_rows: .*'flat', 'fallback' or 'error'.*'flta'"),
         ("gauge.seeds=[-1]", r"gauge.seeds.0: .*given: -1"),
-        ("gauge.schemes=[llamacpp-q4_1-pure]", r"'llamacpp-q4_1-pure', which is none of the study"),
+        ("gauge.schemes=[llamacpp-q9-pure]", r"gauge.schemes: There is no scheme 'llamacpp-q9-pure'"),
+        ("accuracy.datasets=[arc-hard]", r"accuracy.datasets: There is no data set 'arc-hard'"),
+        ("data.dir=/not/there", r"data.dir: /not/there is not there"),
         ("results=[a]", r"results: .*string"),
         ("roles=[q,embed]", r"roles: 'embed' has no block"),
         ("roles=[q,kv]", r"roles.1: .*'kv'"),
@@ -142,7 +144,7 @@ def test_what_cannot_be_is_refused_by_name(override, match):
     [
         ({"studdy": "demo"}, r"knows `study` and `set`, not 'studdy'"),
         ({"threshold": 0.7}, r"""--config set='\["threshold=..."\]'"""),
-        ({"study": "dmeo"}, r"There is no study 'dmeo'; config/study/ has demo, topoquant"),
+        ({"study": "dmeo"}, r"There is no study 'dmeo'; config/study/ has beyond, demo, "),
         ({"study": "../model/smollm2-135m"}, r"There is no study"),
     ],
 )
@@ -368,3 +370,8 @@ def test_files_that_cannot_be_are_refused_by_name(overrides, match, tmp_path):
     (tmp_path / "x.gguf").write_bytes(b"")
     with pytest.raises(ConfigurationError, match=f"(?s){match}"):
         asked(*(word.replace("GGUF", str(tmp_path / "x.gguf")) for word in overrides))
+
+
+def test_a_study_that_shrinks_keeps_of_its_lists_what_is_left():
+    study = asked("schemes=[llamacpp-q8_0-paper,llamacpp-q4_1-pure]")
+    assert study.gauge.schemes == ["llamacpp-q8_0-paper"]

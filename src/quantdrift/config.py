@@ -105,6 +105,13 @@ def load(directory: Path, snakemake_config: dict[str, Any]) -> Study:
     scheme_ids = _names("schemes", scheme_ids)
     scheme_ids += [str(entry) for entry in files if entry not in scheme_ids]
     schemes = [_scheme(entry, families) for entry in scheme_ids]
+    for part, key in (("gauge", "schemes"), ("shortcuts", "schemes"), ("accuracy", "datasets")):
+        if isinstance(raw.get(part), dict) and key in raw[part]:
+            given = _names(f"{part}.{key}", raw[part][key])
+            for entry in given:
+                _check_named(f"{part}.{key}", entry, directory, families)
+            named_here = scheme_ids if key == "schemes" else [one.id for one in datasets]
+            raw[part][key] = [entry for entry in given if entry in named_here]
     named = {"name": name, "models": models, "schemes": schemes, "datasets": datasets}
     named |= {"protocols": protocols}
     study = _parse(Study, named | raw, f"study {name}")
@@ -221,6 +228,17 @@ def _protocol(directory: Path, entry: str) -> Protocol:
     return found
 
 
+def _check_named(key: str, entry: str, directory: Path, families: dict[str, Any]) -> None:
+    """Refuse an unknown name; one the study leaves out is no error, so that `schemes` can shrink."""
+    try:
+        if key.endswith("schemes"):
+            _scheme(entry, families)
+        else:
+            _dataset(directory, entry)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{key}: {error}") from error
+
+
 def _scheme(entry: str, families: dict[str, dict[str, Any]]) -> Scheme:
     """The scheme that an id names: a file, or the family whose pattern it fits, at its level."""
     if entry.endswith(FILE_SUFFIX):
@@ -274,20 +292,8 @@ def _check(study: Study) -> None:
     if not study.topology.filtrations:
         raise ConfigurationError("topology.filtrations is empty, so there is nothing to compare.")
     _check_grids(study.topology)
-    for key, entries in (
-        ("gauge.schemes", study.gauge.schemes),
-        ("shortcuts.schemes", study.shortcuts.schemes),
-    ):
-        for entry in entries:
-            if entry not in [scheme.id for scheme in study.schemes]:
-                raise ConfigurationError(
-                    f"{key} names {entry!r}, which is none of the study's schemes."
-                )
-    for entry in study.accuracy.datasets:
-        if entry not in [dataset.id for dataset in study.datasets]:
-            raise ConfigurationError(
-                f"accuracy.datasets names {entry!r}, which is none of the study's datasets."
-            )
+    if study.data.dir is not None and not Path(study.data.dir).is_dir():
+        raise ConfigurationError(f"data.dir: {study.data.dir} is not there, or is no folder.")
     if study.prediction.filtration not in study.topology.filtrations:
         raise ConfigurationError(
             f"prediction.filtration is {study.prediction.filtration!r}, which is none of "

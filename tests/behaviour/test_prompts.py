@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from quantdrift.behaviour.prompts import BosError, Prompt, batches, bos_id, encode, special_ids
+from quantdrift.behaviour.prompts import (
+    BosError,
+    LengthError,
+    Prompt,
+    batches,
+    bos_id,
+    check_length,
+    encode,
+    special_ids,
+)
 
 
 def words(bos: str | None, adds_bos: bool = False) -> PreTrainedTokenizerFast:
@@ -49,6 +58,13 @@ def test_special_tokens_are_known():
 def test_an_empty_text_is_refused():
     with pytest.raises(ValueError, match="no tokens"):
         encode(words("<s>"), "", 0)
+
+
+def test_what_is_longer_than_the_model_is_refused_by_name():
+    check_length("item 7", 8, 8)
+    check_length("item 7", 9, None)
+    with pytest.raises(LengthError, match="item 7 has 9 tokens, and the model has 8 positions"):
+        check_length("item 7", 9, 8)
 
 
 def test_the_hash_tells_prompts_apart():

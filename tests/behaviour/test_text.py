@@ -113,13 +113,13 @@ PROTOCOL = {"join": " ", "tokens": 0, "window": 2, "stride": None, "context": 1,
 
 
 def test_a_text_is_joined_and_cut():
-    cut = read(Words(), ["a bb", "ccc dddd e"], PROTOCOL, None)
+    cut = read(Words(), ["a bb", "ccc dddd e"], PROTOCOL, None, None)
     assert [window.token_ids for window in cut] == [(1, 2), (3, 4)]
-    cut = read(Words(), ["a bb", "ccc dddd e"], PROTOCOL | {"tokens": 3, "stride": 1}, None)
+    cut = read(Words(), ["a bb", "ccc dddd e"], PROTOCOL | {"tokens": 3, "stride": 1}, None, None)
     assert [window.token_ids for window in cut] == [(1, 2), (2, 3)]
 
 
 def test_one_bos_in_front_of_every_window():
-    cut = read(Words(), ["a bb ccc dddd"], PROTOCOL | {"bos": "with", "context": 0}, None)
+    cut = read(Words(), ["a bb ccc dddd"], PROTOCOL | {"bos": "with", "context": 0}, None, None)
     assert [window.token_ids for window in cut] == [(99, 1, 2), (99, 3, 4)]
     assert [window.n_scored for window in cut] == [2, 2]

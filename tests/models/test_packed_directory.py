@@ -289,7 +289,7 @@ def test_a_norm_channel_that_died_cannot_be_undone(tmp_path):
         ({"checkpoint_format": "marlin"}, r"is gptq in the format marlin"),
         ({"quant_method": "awq", "version": "gemv"}, r"is awq in the format gemv"),
         ({"quant_method": "awq", "version": "gemm", "bits": 3}, r"is awq of 3 bits, and its gemm"),
-        (None, r"is quantized by None"),
+        (None, r"is not quantized"),
     ],
 )
 def test_what_is_not_known_is_refused(about, match, tmp_path):

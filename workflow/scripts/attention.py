@@ -17,6 +17,7 @@ from quantdrift.behaviour.prompts import (
     Prompt,
     batches,
     bos_id,
+    check_length,
     encode,
     special_ids,
 )
@@ -81,6 +82,10 @@ if __name__ == "__main__":
             for bos in params["bos"]
             for prompt in prompts_of(tokenizer, items, bos, params["bos_token"])
         ]
+        for prompt in prompts:
+            check_length(
+                f"item {prompt.item}", len(prompt.token_ids), checkpoint.geometry.positions
+            )
         groups = list(batches(prompts, params["batch"]))
         with watched(model()):
             for batch in job.progress(groups, len(groups), f"Batches of {dataset}"):

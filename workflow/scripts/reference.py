@@ -37,7 +37,7 @@ if __name__ == "__main__":
         params.protocols, snakemake.input.texts, snakemake.output.states, strict=True
     ):
         texts = [row["text"] for row in read_rows(TEXTS, Path(file))]
-        cut = read(tokenizer, texts, protocol, params.bos_token)
+        cut = read(tokenizer, texts, protocol, params.bos_token, checkpoint.geometry.positions)
         job.log.info("%s: %d windows, %s", protocol["id"], len(cut), token_hash(cut))
         write_hidden(
             states(cut, protocol["id"]),

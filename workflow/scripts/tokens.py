@@ -70,7 +70,8 @@ if __name__ == "__main__":
     ):
         texts = [row["text"] for row in read_rows(TEXTS, Path(file))]
         with run.naming(protocol["id"]):
-            cut = read(tokenizer, texts, protocol, params["bos_token"])
+            positions = checkpoint.geometry.positions
+            cut = read(tokenizer, texts, protocol, params["bos_token"], positions)
             alike["token_sha256"] = token_hash(cut)
             base = read_hidden(Path(states), alike)
             about = made | {"protocol": protocol}

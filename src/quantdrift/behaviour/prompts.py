@@ -15,6 +15,10 @@ class BosError(ValueError):
     """A BOS token is asked for, and the model has none."""
 
 
+class LengthError(ValueError):
+    """A prompt or a window of text is longer than the model's positions."""
+
+
 @dataclass(frozen=True)
 class Prompt:
     """One item as a model sees it."""
@@ -61,6 +65,24 @@ def encode(tokenizer: Any, text: str, bos: int | None) -> tuple[int, ...]:
     if not ids:
         raise ValueError(f"{text!r} has no tokens.")
     return ids if bos is None else (bos, *ids)
+
+
+def check_length(what: str, n_tokens: int, positions: int | None) -> None:
+    """Refuse what is longer than the model was made for.
+
+    Args:
+        what: is so long; for the message.
+        n_tokens: of it, BOS included.
+        positions: that the model has; None where its config does not say.
+
+    Raises:
+        LengthError: it is longer.
+    """
+    if positions is not None and n_tokens > positions:
+        raise LengthError(
+            f"{what} has {n_tokens} tokens, and the model has {positions} positions: leave it out, "
+            "or take shorter ones."
+        )
 
 
 def special_ids(tokenizer: Any) -> frozenset[int]:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from .divergence import TokenNumbers, token_numbers
-from .prompts import bos_id, encode
+from .prompts import bos_id, check_length, encode
 from .windows import Window, windows
 
 CHUNK = 128
@@ -29,7 +29,11 @@ class NotFiniteError(ValueError):
 
 
 def read(
-    tokenizer: Any, texts: Sequence[str], protocol: Mapping[str, Any], bos_token: str | None
+    tokenizer: Any,
+    texts: Sequence[str],
+    protocol: Mapping[str, Any],
+    bos_token: str | None,
+    positions: int | None,
 ) -> list[Window]:
     """A protocol's text as windows of token ids.
 
@@ -38,17 +42,21 @@ def read(
         texts: its documents.
         protocol: join, tokens, window, stride, context and bos, as `settings.Protocol` means them.
         bos_token: what stands first where the tokenizer declares nothing.
+        positions: that the model has.
 
     Raises:
-        ValueError: the text is too short, or there is no BOS token to stand first.
+        ValueError: the text is too short, there is no BOS token to stand first, or a window is
+            longer than the model's positions.
     """
     ids = encode(tokenizer, protocol["join"].join(texts), None)
+    has_bos = protocol["bos"] == "with"
+    check_length("a window", protocol["window"] + has_bos, positions)
     return windows(
         ids[: protocol["tokens"] or None],
         length=protocol["window"],
         stride=protocol["stride"] or protocol["window"],
         context=protocol["context"],
-        bos=bos_id(tokenizer, bos_token) if protocol["bos"] == "with" else None,
+        bos=bos_id(tokenizer, bos_token) if has_bos else None,
     )
 
 

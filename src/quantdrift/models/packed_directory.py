@@ -48,6 +48,8 @@ class PackedDirectory(QuantizedFile):
         if not self._about and (path / "quantize_config.json").exists():  # AutoGPTQ's older place
             self._about = {"quant_method": "gptq"} | read_json(path / "quantize_config.json")
         self.format = str(self._about.get("quant_method"))
+        if not self._about:
+            raise ValueError(f"{path} is not quantized; {_ADVICE}.")
         if self.format not in _FORMATS:
             raise ValueError(f"{path} is quantized by {self.format}; {_ADVICE}.")
         self._variant = self._known_variant()

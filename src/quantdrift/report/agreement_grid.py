@@ -4,8 +4,8 @@ A cell is *comparable* where model, data set and size of the sets are the paper'
 the paper implies (special tokens are masked, so there are some) is `with`, or the first measured.
 It is *reproduced* if it differs by no more than `SIGMAS` standard errors of a difference of two
 such samples, plus half of the last digit printed. The paper prints no errors, so its own are taken
-to be as large as ours. Where those errors leave more room than `WIDEST`, agreement shows nothing, and
-the cell has *too few items*.
+to be as large as ours. Where those errors leave more room than `WIDEST`, lying within it shows
+nothing, and the cell has *too few items*.
 """
 
 from typing import Any

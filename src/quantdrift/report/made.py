@@ -11,13 +11,19 @@ from .names import Names, listed
 _STAGES = {
     "checkpoint": "obtain the checkpoint",
     "weights": "prepare the weights",
+    "file_source": "obtain a quantized file",
+    "quantized_file": "dequantize it in the base's gauge",
     "weight_error": "quantize; weight error and bits",
     "diagrams": "quantize; persistence diagrams",
     "distances": "seven distances",
     "gauge_drift": "drift over gauges",
+    "shortcuts": "drift from smaller clouds",
     "dataset": "obtain the items",
     "attention": "quantize; run the model; attended positions",
     "agreement": "agreement with the base",
+    "text": "obtain the text",
+    "reference": "run the base; final hidden states",
+    "tokens": "quantize; run the model; every predicted token",
 }
 
 
