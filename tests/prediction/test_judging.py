@@ -21,6 +21,7 @@ def found() -> pd.DataFrame:
         for block in range(4):
             error = 0.05 * (scheme + 1) + 0.01 * rng.random()
             row = {"model": "m", "scheme": f"s{scheme}", "block": block, "dataset": "arc"}
+            row |= {"level": f"L{scheme // 2}"}
             row |= {
                 "iou": 1 - 2 * error,
                 "bits": 8 - scheme,
@@ -55,6 +56,17 @@ def test_what_explains_wins_and_what_does_not_loses(found):
     assert by["tda", "KQV"]["r2"] < 0
     assert by["llm5", "all"]["n_features"] == 6
     assert by["level", "all"]["n_folds"] == 5
+
+
+def test_folds_by_level_keep_all_schemes_of_a_level_on_one_side(found):
+    (one,) = (
+        one
+        for one in verdicts(found, ["by_level"], silent, ["linear"])
+        if one.features == "level"
+    )
+    fold = pd.Series(one.found.fold).groupby(one.rows["level"].to_numpy())
+    assert (fold.nunique() == 1).all()
+    assert one.numbers()["n_folds"] == 3
 
 
 def test_one_model_cannot_be_left_out(found):

@@ -59,7 +59,7 @@ def test_folds_by_scheme_expose_what_random_folds_leak():
     assert judged("forest", X, y, "by_scheme", groups).r2_pooled < 0.2
 
 
-@pytest.mark.parametrize(("split", "n_folds"), [("by_scheme", 5), ("by_model", 7)])
+@pytest.mark.parametrize(("split", "n_folds"), [("by_scheme", 5), ("by_level", 5), ("by_model", 7)])
 def test_no_group_stands_on_both_sides(split, n_folds):
     groups = np.repeat(np.arange(7), 4)
     cut = list(folds(split, 28, groups))

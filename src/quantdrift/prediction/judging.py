@@ -12,6 +12,7 @@ from .regressors import REGRESSORS, Judged, SplitError, judged
 
 ALL = "all"
 """In place of matrices, for features that do not depend on them."""
+_GROUP = {"by_scheme": "scheme", "by_level": "level", "by_model": "model"}
 Question = tuple[str, str]
 """Features and matrices."""
 
@@ -97,8 +98,7 @@ def verdicts(
     for dataset, split, name, group, matrices in progress(work, len(work), "Regressors"):
         its = found[found["dataset"] == dataset].reset_index(drop=True)
         X = design(its, group, "KQV" if matrices == ALL else matrices)
-        by = its["model"] if split == "by_model" else its["scheme"]
-        groups = pd.factorize(by)[0]
+        groups = pd.factorize(its[_GROUP.get(split, "scheme")])[0]
         try:
             fitted = judged(name, X, its[TARGET].to_numpy(dtype=float), split, groups)
         except SplitError:

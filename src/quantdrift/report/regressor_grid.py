@@ -17,7 +17,12 @@ TOLERANCE = 0.05
 FEATURES = {"llm5": "LLM", "tda": "TDA", "combined": "both"}
 MATRICES = ("Q", "K", "V", "KQ", "KV", "QV", "KQV")
 _CELL = ["regressor", "matrices", "dataset", "features"]
-_OURS = {"random": "ours", "by_scheme": "ours_by_scheme", "by_model": "ours_by_model"}
+_OURS = {
+    "random": "ours",
+    "by_scheme": "ours_by_scheme",
+    "by_level": "ours_by_level",
+    "by_model": "ours_by_model",
+}
 
 
 def printed(path: Path) -> pd.DataFrame:
@@ -65,8 +70,7 @@ def grid_rows(regressors: pd.DataFrame, path: Path, names: Names) -> pd.DataFram
     both["status"] = status.where(comparable, "not comparable")
     taken = set(both.loc[comparable, "schema"])
     rest = theirs[~theirs["schema"].isin(list(taken))]
-    rest = rest.assign(dataset=rest["schema"], ours=None, ours_by_scheme=None, ours_by_model=None)
-    rest["difference"] = None
+    rest = rest.assign(dataset=rest["schema"], difference=None, **dict.fromkeys(_OURS.values()))
     rest["status"] = ["dash" if dash else "not comparable" for dash in rest["is_dash"]]
     kept = [*_CELL, *_OURS.values(), "published", "difference", "status"]
     return pd.concat([both[kept].astype(object), rest[kept].astype(object)], ignore_index=True)
@@ -92,7 +96,8 @@ def as_markdown(grid: pd.DataFrame, names: Names) -> str:
     parts = [
         "R2 of top-3 IoU by block, out of fold, pooled. LLM: level, bits of Q, K, V, third of the "
         "model; TDA: seven distances of each matrix. Random folds put blocks of one scheme on both "
-        "sides; folds by scheme do not.",
+        "sides, folds by scheme two schemes of one level, whose Q and K may be the same; folds by "
+        "level and by model leak nothing.",
     ]
     for split, name in _OURS.items():
         for regressor in dict.fromkeys(ours["regressor"]):
