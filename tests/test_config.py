@@ -116,7 +116,10 @@ def test_a_value_is_changed_by_one_override_or_a_list():
         ("blocks_per_job=-1", r"blocks_per_job: .*greater than or equal to 0"),
         ("short_rows=flta", r"short_rows: .*'flat', 'fallback' or 'error'.*'flta'"),
         ("gauge.seeds=[-1]", r"gauge.seeds.0: .*given: -1"),
-        ("gauge.schemes=[llamacpp-q9-pure]", r"gauge.schemes: There is no scheme 'llamacpp-q9-pure'"),
+        (
+            "gauge.schemes=[llamacpp-q9-pure]",
+            r"gauge.schemes: There is no scheme 'llamacpp-q9-pure'",
+        ),
         ("accuracy.datasets=[arc-hard]", r"accuracy.datasets: There is no data set 'arc-hard'"),
         ("data.dir=/not/there", r"data.dir: /not/there is not there"),
         ("results=[a]", r"results: .*string"),

@@ -229,7 +229,7 @@ def _protocol(directory: Path, entry: str) -> Protocol:
 
 
 def _check_named(key: str, entry: str, directory: Path, families: dict[str, Any]) -> None:
-    """Refuse an unknown name; one the study leaves out is no error, so that `schemes` can shrink."""
+    """Refuse an unknown name; one that the study leaves out is none: `schemes` can shrink."""
     try:
         if key.endswith("schemes"):
             _scheme(entry, families)
@@ -298,6 +298,11 @@ def _check(study: Study) -> None:
         raise ConfigurationError(
             f"prediction.filtration is {study.prediction.filtration!r}, which is none of "
             f"topology.filtrations: {_listed(study.topology.filtrations)}."
+        )
+    if study.prediction.features == "weight_error" and study.prediction.matrices != "KQV":
+        raise ConfigurationError(
+            "prediction.matrices must be KQV for prediction.features weight_error: the baseline "
+            "takes all three."
         )
     _check_files(study)
     if not study.roles:

@@ -260,6 +260,18 @@ class Prediction:
 
     filtration: Literal["clip", "drop", "full"]
     """Whose distances are features."""
+    distances: Literal["raw", "per_point"]
+    """As the paper takes them, or freed of their growth with the points of a cloud."""
+    regressor: Literal["linear", "forest", "boosting"]
+    """Of the predictor, and of the stopping points."""
+    features: Literal["tda", "combined", "weight_error"]
+    matrices: Literal["Q", "K", "V", "KQ", "KV", "QV", "KQV"]
+    marks: Annotated[list[Annotated[float, Field(gt=0, lt=1)]], Field(min_length=1)]
+    """A level is safe if its mean IoU reaches the mark on every data set; the page's is first."""
+    coverage: Annotated[float, Field(gt=0, lt=1)]
+    """Of the intervals."""
+    predictor: str | None
+    """A fitted predictor that `predict` applies."""
     on_page: bool
     """Whether the study's default target fits regressors; their targets always can."""
 

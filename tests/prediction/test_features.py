@@ -8,6 +8,7 @@ from quantdrift.prediction.features import (
     FeatureError,
     columns_of,
     design,
+    inputs,
     rows,
 )
 
@@ -23,6 +24,7 @@ def tables(n_blocks: int = 3) -> dict[str, pd.DataFrame]:
             at = {"model": "m", "scheme": scheme, "block": block}
             for dataset in ("arc", "hell"):
                 about = {"level": "Q", "variant": "paper", "bos": "with", "iou": rng.random()}
+                about |= {"iou_se": 0.01}
                 agreement.append(at | {"dataset": dataset} | about)
             for role in "qkv":
                 its = {"relative_frobenius": rng.random(), "bpw_claimed": bits[role]}
@@ -30,7 +32,8 @@ def tables(n_blocks: int = 3) -> dict[str, pd.DataFrame]:
                 for name in DISTANCES:
                     for filtration in ("clip", "full"):
                         its = {"filtration": filtration, "distance": name, "part": 0}
-                        distances.append(at | {"role": role, "value": rng.random()} | its)
+                        its |= {"role": role, "value": rng.random()}
+                        distances.append(at | its | {"value_per_point": its["value"] / 10})
     return {
         "distances": pd.DataFrame(distances),
         "errors": pd.DataFrame(errors),
@@ -39,8 +42,24 @@ def tables(n_blocks: int = 3) -> dict[str, pd.DataFrame]:
 
 
 def found(given: dict[str, pd.DataFrame], **changes) -> pd.DataFrame:
-    asked = {"filtration": "clip", "bos": "with", "models": MODELS} | changes
-    return rows(*(given[name] for name in ("distances", "errors", "agreement")), **asked)
+    asked = {"filtration": "clip", "per_point": False, "models": MODELS, "bos": "with"} | changes
+    bos = asked.pop("bos")
+    its = inputs(given["distances"], given["errors"], **asked)
+    return rows(its, given["agreement"], bos=bos)
+
+
+def test_distances_per_point_are_those_freed_of_growth():
+    plain, freed = found(tables()), found(tables(), per_point=True)
+    assert freed["k_pi"].to_numpy() == pytest.approx(plain["k_pi"].to_numpy() / 10)
+    assert freed["k_error"].to_numpy() == pytest.approx(plain["k_error"].to_numpy())
+
+
+def test_a_block_whose_agreement_alone_was_measured_is_named():
+    given = tables()
+    more = given["agreement"].iloc[:1].assign(block=7)
+    given["agreement"] = pd.concat([given["agreement"], more])
+    with pytest.raises(FeatureError, match="q_betti of m, scheme s-a, block 7"):
+        found(given)
 
 
 def test_every_feature_is_its_own_matrix_and_block():

@@ -60,9 +60,7 @@ def test_what_explains_wins_and_what_does_not_loses(found):
 
 def test_folds_by_level_keep_all_schemes_of_a_level_on_one_side(found):
     (one,) = (
-        one
-        for one in verdicts(found, ["by_level"], silent, ["linear"])
-        if one.features == "level"
+        one for one in verdicts(found, ["by_level"], silent, ["linear"]) if one.features == "level"
     )
     fold = pd.Series(one.found.fold).groupby(one.rows["level"].to_numpy())
     assert (fold.nunique() == 1).all()

@@ -174,6 +174,48 @@ def needs_prediction(path):
     return path
 
 
+def stopping_choice():
+    """Which predictions name stopping points, and what counts as safe."""
+    shaping = ("regressor", "features", "matrices", "coverage", "marks")
+    return {name: getattr(STUDY.prediction, name) for name in shaping}
+
+
+def drift_settings():
+    """How this study takes drift and agreement: a predictor of other settings does not fit."""
+    return {
+        "filtration": STUDY.prediction.filtration,
+        "distances": STUDY.prediction.distances,
+        "points": TOPOLOGY.points,
+        "threshold": TOPOLOGY.threshold,
+        "grids": TOPOLOGY.grids,
+        "top": AGREEMENT.top,
+        "bos": AGREEMENT.bos[0],
+    }
+
+
+def regressor_facts():
+    """What regressors know of each model without looking at a weight."""
+    return [[model.id, model.family, model.parameters] for model in STUDY.models]
+
+
+def chosen_predictor():
+    """The predictor that the study names; else say how to make one."""
+    lacking = [role.upper() for role in ("q", "k", "v") if role not in STUDY.roles]
+    if lacking:
+        raise WorkflowError(
+            f"study {STUDY.name} lacks the roles {', '.join(lacking)}, which predictors read."
+        )
+    path = STUDY.prediction.predictor
+    if path is None or not Path(path).is_file():
+        raise WorkflowError(
+            "predict needs a predictor"
+            + (f", and there is no {path}" if path else "")
+            + ". Fit one: snakemake predictor --config study=prediction; then name it: "
+            """set='["prediction.predictor=results/prediction/predictor.skops"]'."""
+        )
+    return path
+
+
 def needs_text(path):
     """The path, if the study reads text; else say what does."""
     if not PROTOCOLS:

@@ -22,8 +22,9 @@ rule regressors:
         runtime=120,
     params:
         filtration=STUDY.prediction.filtration,
+        distances=STUDY.prediction.distances,
         bos=AGREEMENT.bos[0],
-        models=[[m.id, m.family, m.parameters] for m in STUDY.models],
+        models=regressor_facts(),
         code=digest("regressors.py"),
     message:
         "Regressors of study {STUDY.name}"
@@ -57,3 +58,97 @@ rule topoquant_table_2:
         "Table II of TopoQuant"
     script:
         "../scripts/topoquant_table_2.py"
+
+
+rule stopping:
+    """The level that each rule names that never runs the model: hits, early, late."""
+    input:
+        predictions=rules.regressors.output.predictions,
+        agreement=rules.agreement_table.output.parquet,
+        drift=rules.drift_table.output.parquet,
+        errors=rules.weight_error_table.output.parquet,
+    output:
+        parquet=f"{PAGES}/tables/stopping.parquet",
+        csv=f"{PAGES}/tables/stopping.csv",
+        markdown=f"{PAGES}/tables/stopping.md",
+        foreseen=f"{PAGES}/tables/foreseen.parquet",
+    log:
+        f"{LOGS}/stopping/{STUDY.name}.log",
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        choice=stopping_choice(),
+        levels=levels(),
+        models=model_facts(),
+        datasets=dataset_facts(),
+        code=digest("stopping.py"),
+    message:
+        "Stopping points of study {STUDY.name}"
+    script:
+        "../scripts/stopping.py"
+
+
+rule predictor:
+    """Regressors of agreement, saved with what they were fitted on; `predict` applies them."""
+    input:
+        distances=lambda w: needs_prediction(f"{PAGES}/tables/distances.parquet"),
+        errors=f"{PAGES}/tables/weight_error.parquet",
+        agreement=rules.agreement_table.output.blocks,
+        predictions=rules.regressors.output.predictions,
+    output:
+        f"{PAGES}/predictor.skops",
+    log:
+        f"{LOGS}/predictor/{STUDY.name}.log",
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        choice=stopping_choice(),
+        settings=drift_settings(),
+        models=regressor_facts(),
+        trained_on=[[m.id, m.label, m.parameters, m.blocks] for m in STUDY.models],
+        labels={dataset.id: dataset.label for dataset in STUDY.datasets},
+        code=digest("predictor.py"),
+    message:
+        "Fitting the predictor of study {STUDY.name}"
+    script:
+        "../scripts/predictor.py"
+
+
+rule predict:
+    """Agreement as a saved predictor foresees it from drift: the models are never run."""
+    input:
+        predictor=lambda w: chosen_predictor(),
+        distances=f"{PAGES}/tables/distances.parquet",
+        errors=f"{PAGES}/tables/weight_error.parquet",
+    output:
+        parquet=f"{PAGES}/tables/predict.parquet",
+        csv=f"{PAGES}/tables/predict.csv",
+        markdown=f"{PAGES}/tables/predict.md",
+        blocks=f"{PAGES}/tables/predicted_blocks.parquet",
+    log:
+        f"{LOGS}/predict/{STUDY.name}.log",
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        mark=STUDY.prediction.marks[0],
+        settings=drift_settings(),
+        levels=levels(),
+        models=model_facts(),
+        facts=regressor_facts(),
+        code=digest("predict.py"),
+    message:
+        "Predicting agreement for study {STUDY.name}"
+    script:
+        "../scripts/predict.py"

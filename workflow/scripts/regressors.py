@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from quantdrift import job
-from quantdrift.prediction.features import rows
+from quantdrift.prediction.features import inputs, rows
 from quantdrift.prediction.judging import verdicts
 from quantdrift.prediction.regressors import SPLITS
 from quantdrift.report.written import save_table
@@ -18,14 +18,15 @@ from quantdrift.tables.topology import DISTANCES, WEIGHT_ERROR
 if __name__ == "__main__":
     job.start(snakemake.log[0], snakemake.threads)
     given, params, out = snakemake.input, snakemake.params, snakemake.output
-    found = rows(
+    its = inputs(
         read(DISTANCES, Path(given.distances)).to_pandas(),
         read(WEIGHT_ERROR, Path(given.errors)).to_pandas(),
-        read(AGREEMENT_BLOCKS, Path(given.agreement)).to_pandas(),
         filtration=params.filtration,
-        bos=params.bos,
+        per_point=params.distances == "per_point",
         models=pd.DataFrame(params.models, columns=["model", "family", "parameters"]),
     )
+    agreement = read(AGREEMENT_BLOCKS, Path(given.agreement)).to_pandas()
+    found = rows(its, agreement, bos=params.bos)
     job.log.info("%d rows of %d models", len(found), found["model"].nunique())
     bos = {"bos": params.bos}
     numbers: list[dict[str, Any]] = []
@@ -35,6 +36,7 @@ if __name__ == "__main__":
         predictions += (bos | row for row in one.predictions())
     made = job.provenance(
         filtration=params.filtration,
+        distances_taken=params.distances,
         agreement=provenance(Path(given.agreement)),
         distances=provenance(Path(given.distances)),
         code=params.code,

@@ -14,7 +14,8 @@ ROLES = ("q", "k", "v")
 MATRICES = ("Q", "K", "V", "KQ", "KV", "QV", "KQV")
 """Which projections' distances are taken; in the order of the paper's text."""
 DISTANCES = ("betti", "entropy", "landscape", "pfd", "pi", "swd", "tswd")
-KEY = ["model", "scheme", "block", "dataset"]
+_HERE = ["model", "scheme", "block"]
+KEY = [*_HERE, "dataset"]
 TARGET = "iou"
 THIRDS = ("early", "middle", "late")
 _BITS = [f"{role}_bits" for role in ROLES]
@@ -24,67 +25,79 @@ class FeatureError(ValueError):
     """Something to predict from is missing or undefined; the message names it."""
 
 
-def rows(
+def inputs(
     distances: pd.DataFrame,
     errors: pd.DataFrame,
-    agreement: pd.DataFrame,
     *,
     filtration: str,
-    bos: str,
+    per_point: bool,
     models: pd.DataFrame,
 ) -> pd.DataFrame:
-    """One row a model, scheme, block and data set: the target and everything it is predicted from.
+    """Everything that agreement is predicted from, one row a model, scheme and block.
 
     Args:
         distances: the table `distances`; matrices that lie in parts (heads) are averaged.
         errors: the table `weight_error`.
-        agreement: the table `agreement_blocks`.
         filtration: whose distances are taken.
-        bos: whose agreement is predicted.
+        per_point: distances freed of their growth with the points of a cloud, for which models of
+            several widths compare; else as they are, as the paper takes them.
         models: id, family and parameters of each model.
 
     Returns:
-        The key, `iou`, `variant`, `level`, `bits`, `q_bits`..., `third`, `family`, `parameters`,
-        `q_swd`... and `q_error`...
+        model, scheme, block, `bits`, `q_bits`..., `third`, `family`, `parameters`, `q_swd`...
+        and `q_error`...
 
     Raises:
-        FeatureError: a block that agreement was measured for lacks a distance or an error of Q, K
-            or V, or a number is not finite; the message names model, scheme, block and column.
+        FeatureError: a block lacks a distance or an error of Q, K or V, or a number is not finite;
+            the message names model, scheme, block and column.
+    """
+    its = distances[distances["filtration"] == filtration]
+    if not len(its):
+        raise FeatureError(f"distances hold no filtration {filtration!r}, which features are of.")
+    value = "value_per_point" if per_point else "value"
+    means = its.groupby([*_HERE, "role", "distance"])[value].mean().unstack(["role", "distance"])
+    means.columns = [f"{role}_{name}" for role, name in means.columns]
+    measured = [("relative_frobenius", "error"), ("bpw_claimed", "bits")]
+    found = means.join([_per_role(errors, *names) for names in measured], how="outer").reset_index()
+    n_blocks = found.groupby("model")["block"].transform("max") + 1
+    place = (3 * found["block"] // n_blocks).astype(int)
+    found["third"] = [THIRDS[at] for at in place]
+    _check(found)
+    found = found.assign(bits=found["q_bits"]).merge(models, on="model", how="left")
+    return found.sort_values(_HERE, ignore_index=True)
+
+
+def rows(inputs: pd.DataFrame, agreement: pd.DataFrame, *, bos: str) -> pd.DataFrame:
+    """One row a model, scheme, block and data set: the target and everything it is predicted from.
+
+    Args:
+        inputs: what the function of that name gives.
+        agreement: the table `agreement_blocks`.
+        bos: whose agreement is predicted.
+
+    Returns:
+        The key, `iou`, `iou_se`, `variant`, `level`, and the columns of `inputs`.
+
+    Raises:
+        FeatureError: agreement was not measured so, is not finite, or has blocks that inputs lack.
     """
     target = agreement[agreement["bos"] == bos]
     if not len(target):
         raise FeatureError(f"agreement was not measured {bos} BOS, which is to be predicted.")
-    wide = _wide(distances[distances["filtration"] == filtration], "distance", "value", filtration)
-    error = _per_role(errors, "relative_frobenius", "error").join(
-        _per_role(errors, "bpw_claimed", "bits")
-    )
-    here = ["model", "scheme", "block"]
-    found = target[[*KEY, "level", "variant", TARGET]].join(wide.join(error, how="outer"), on=here)
-    n_blocks = found.groupby("model")["block"].transform("max") + 1
-    place = (3 * found["block"] // n_blocks).astype(int)
-    found = found.assign(bits=found["q_bits"], third=[THIRDS[at] for at in place])
-    found = found.merge(models, on="model", how="left")
-    _check(found)
+    kept = [*KEY, "level", "variant", TARGET, f"{TARGET}_se"]
+    found = target[kept].merge(inputs, on=_HERE, how="left")
+    _check(found, TARGET)
     return found.sort_values(KEY, ignore_index=True)
 
 
-def _wide(table: pd.DataFrame, names: str, value: str, filtration: str) -> pd.DataFrame:
-    if not len(table):
-        raise FeatureError(f"distances hold no filtration {filtration!r}, which features are of.")
-    here = ["model", "scheme", "block", "role", names]
-    means = table.groupby(here)[value].mean().unstack(["role", names])
-    means.columns = [f"{role}_{name}" for role, name in means.columns]
-    return means
-
-
 def _per_role(table: pd.DataFrame, value: str, suffix: str) -> pd.DataFrame:
-    means = table.groupby(["model", "scheme", "block", "role"])[value].mean().unstack("role")
+    means = table.groupby([*_HERE, "role"])[value].mean().unstack("role")
     return means.rename(columns=lambda role: f"{role}_{suffix}")
 
 
-def _check(found: pd.DataFrame) -> None:
+def _check(found: pd.DataFrame, *more: str) -> None:
     wanted = [f"{role}_{name}" for role in ROLES for name in (*DISTANCES, "error", "bits")]
-    for name in (TARGET, *wanted):
+    for name in (*more, *wanted):
         role = name.partition("_")[0].upper()
         if name not in found:
             raise FeatureError(

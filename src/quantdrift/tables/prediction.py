@@ -4,6 +4,7 @@ import pyarrow as pa
 
 from .behaviour import BOS, DATASET
 from .io import Table, column
+from .report import LEVEL, VARIANT
 from .topology import BLOCK, INT, MODEL, REAL, SCHEME, TEXT
 
 REGRESSOR = column("regressor", TEXT, "linear, forest or boosting")
@@ -67,6 +68,96 @@ TOPOQUANT_TABLE_2 = Table(
             column("published", REAL, "as printed", null=True),
             column("difference", REAL, "ours - published, where they are comparable", null=True),
             column("status", TEXT, "reproduced, differs, not comparable, dash or lost"),
+        ]
+    ),
+)
+
+FORESEEN = Table(
+    kind="foreseen",
+    row="mean agreement of one level as a regressor foresees it that saw no such level or model",
+    key=("features", "model", "level", "dataset"),
+    schema=pa.schema(
+        [
+            FEATURES,
+            MATRICES,
+            REGRESSOR,
+            SPLIT,
+            MODEL,
+            SCHEME,
+            LEVEL,
+            DATASET,
+            BOS,
+            column("predicted", REAL, "mean top-k IoU over blocks, cut to [0, 1]"),
+            column("lower", REAL, "lower end of its conformal interval"),
+            column("upper", REAL, "upper end"),
+            column("coverage", REAL, "share of intervals that hold the truth, as promised"),
+            column("measured", REAL, "mean top-k IoU over blocks and items"),
+        ]
+    ),
+)
+
+STOPPING = Table(
+    kind="stopping",
+    row="the level that a rule which never runs the model names as the lowest safe one",
+    key=("model", "rule", "mark"),
+    schema=pa.schema(
+        [
+            MODEL,
+            column("rule", TEXT, "quiet, knee, or features of a regressor: its value or lower end"),
+            column("mark", REAL, "mean IoU on every data set from which on a level is safe"),
+            column("level", TEXT, "named: of fewest bits among those it calls safe", null=True),
+            column("bits", REAL, "a weight, in full", null=True),
+            column("iou", REAL, "measured at that level, on the worst data set", null=True),
+            column("best_level", TEXT, "of fewest bits among those that are safe", null=True),
+            column("best_bits", REAL, "a weight, in full", null=True),
+            column("outcome", TEXT, "hit; early: a cheaper one would do; late: it is not safe"),
+        ]
+    ),
+)
+
+_FORECAST = (
+    column("predicted", REAL, "mean top-k IoU, cut to [0, 1]; the model was not run"),
+    column("lower", REAL, "lower end of the conformal interval"),
+    column("upper", REAL, "upper end"),
+)
+
+PREDICTED_BLOCKS = Table(
+    kind="predicted_blocks",
+    row="agreement of one block under one scheme, as a saved predictor foresees it",
+    key=("model", "scheme", "dataset", "features", "block"),
+    schema=pa.schema(
+        [
+            MODEL,
+            SCHEME,
+            LEVEL,
+            VARIANT,
+            DATASET,
+            FEATURES,
+            BLOCK,
+            *_FORECAST,
+            column("outside", TEXT, "first feature that leaves the training envelope", null=True),
+        ]
+    ),
+)
+
+PREDICT = Table(
+    kind="predict",
+    row="agreement of a model under one scheme on one data set, as a saved predictor foresees it",
+    key=("model", "scheme", "dataset", "features"),
+    schema=pa.schema(
+        [
+            MODEL,
+            SCHEME,
+            LEVEL,
+            VARIANT,
+            column("bits", REAL, "a weight of Q, K and V, in full", unit="bit"),
+            DATASET,
+            FEATURES,
+            *_FORECAST,
+            column("coverage", REAL, "share of intervals that hold the truth, as promised"),
+            column("worst_blocks", pa.list_(INT), "the three of least agreement, least first"),
+            column("share_outside", REAL, "share of blocks outside the training envelope"),
+            column("is_safe", pa.bool_(), "the lower end reaches the mark on every data set"),
         ]
     ),
 )
