@@ -8,6 +8,7 @@ include: "workflow/rules/behaviour.smk"
 include: "workflow/rules/text.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/prediction.smk"
+include: "workflow/rules/page.smk"
 
 
 rule all:
@@ -30,7 +31,7 @@ rule all:
         rules.agreement_blocks.output if WITH_AGREEMENT else [],
         rules.perplexity_table.output if WITH_TEXT else [],
         rules.divergence.output if WITH_TEXT else [],
-        rules.topoquant_table_2.output if STUDY.prediction.on_page else [],
+        PREDICTION if STUDY.prediction.on_page else [],
         rules.timings.output,
         rules.topoquant_table_3.output,
         expand(f"{PAGES}/tables/{{kind}}.parquet", kind=KINDS),

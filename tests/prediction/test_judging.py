@@ -1,8 +1,6 @@
 import numpy as np
 import pandas as pd
-import pytest
 
-from quantdrift.prediction.features import DISTANCES
 from quantdrift.prediction.judging import questions, verdicts
 from quantdrift.tables.io import from_rows
 from quantdrift.tables.prediction import PREDICTIONS, REGRESSORS
@@ -10,29 +8,6 @@ from quantdrift.tables.prediction import PREDICTIONS, REGRESSORS
 
 def silent(work, total, label):
     return iter(work)
-
-
-@pytest.fixture(scope="module")
-def found() -> pd.DataFrame:
-    """IoU falls with the weight error of Q, and nothing else matters."""
-    rng = np.random.default_rng(0)
-    rows = []
-    for scheme in range(6):
-        for block in range(4):
-            error = 0.05 * (scheme + 1) + 0.01 * rng.random()
-            row = {"model": "m", "scheme": f"s{scheme}", "block": block, "dataset": "arc"}
-            row |= {"level": f"L{scheme // 2}"}
-            row |= {
-                "iou": 1 - 2 * error,
-                "bits": 8 - scheme,
-                "third": ("early", "middle")[block % 2],
-            }
-            row |= {"family": "llama", "parameters": 100}
-            for role in "qkv":
-                row |= {f"{role}_bits": 8 - scheme, f"{role}_error": error if role == "q" else 0.1}
-                row |= {f"{role}_{name}": rng.random() for name in DISTANCES}
-            rows.append(row)
-    return pd.DataFrame(rows)
 
 
 def test_baselines_stand_beside_the_papers_features(found):

@@ -152,3 +152,71 @@ rule predict:
         "Predicting agreement for study {STUDY.name}"
     script:
         "../scripts/predict.py"
+
+
+rule feature_importance:
+    """What is lost when features are shuffled, one by one and in groups."""
+    input:
+        distances=rules.regressors.input.distances,
+        errors=rules.regressors.input.errors,
+        agreement=rules.regressors.input.agreement,
+    output:
+        parquet=f"{PAGES}/tables/feature_importance.parquet",
+        csv=f"{PAGES}/tables/feature_importance.csv",
+        markdown=f"{PAGES}/tables/feature_importance.md",
+    log:
+        f"{LOGS}/feature_importance/{STUDY.name}.log",
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=120,
+    params:
+        filtration=STUDY.prediction.filtration,
+        distances=STUDY.prediction.distances,
+        bos=AGREEMENT.bos[0],
+        matrices=STUDY.prediction.matrices,
+        models=regressor_facts(),
+        code=digest("feature_importance.py"),
+    message:
+        "Importance of features in study {STUDY.name}"
+    script:
+        "../scripts/feature_importance.py"
+
+
+rule predicted_measured:
+    """Agreement as foreseen against agreement as measured, block by block."""
+    input:
+        predictions=rules.regressors.output.predictions,
+        templates=FIGURE_TEMPLATES,
+    output:
+        **{kind: f"{PAGES}/figures/predicted_measured.{kind}" for kind in FILES},
+    log:
+        f"{LOGS}/predicted_measured/{STUDY.name}.log",
+    conda:
+        ENVIRONMENT
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        choice=stopping_choice(),
+        levels=levels(),
+        models=model_facts(),
+        datasets=dataset_facts(),
+        top=AGREEMENT.top,
+        code=digest("predicted_measured.py"),
+    message:
+        "Predicted against measured agreement"
+    script:
+        "../scripts/predicted_measured.py"
+
+
+PREDICTION = [
+    rules.topoquant_table_2.output,
+    rules.stopping.output,
+    rules.feature_importance.output,
+    rules.predicted_measured.output,
+    rules.predictor.output,
+]

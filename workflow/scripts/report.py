@@ -10,10 +10,14 @@ from quantdrift.report.agreement_grid import in_order
 from quantdrift.report.drift import by_block, with_home
 from quantdrift.report.names import Names
 from quantdrift.report.page import Results, page
+from quantdrift.report.prediction_chapter import Prediction
+from quantdrift.report.prediction_findings import Found
 from quantdrift.report.published import read_grid
+from quantdrift.report.stopping_summary import Choice, rules_in_order
 from quantdrift.report.text_chapter import ProtocolFacts, TextResults
 from quantdrift.tables.behaviour import AGREEMENT_BLOCKS, AGREEMENT_TABLE, TOPOQUANT_TABLE_1
 from quantdrift.tables.io import provenance, read, write_text
+from quantdrift.tables.prediction import FEATURE_IMPORTANCE, FORESEEN, REGRESSORS, STOPPING
 from quantdrift.tables.report import DRIFT_TABLE, WEIGHT_ERROR_TABLE
 from quantdrift.tables.text import PERPLEXITY_TABLE
 from quantdrift.tables.topology import DISTANCES, GAUGE_DRIFT, TENSORS, TIMINGS
@@ -44,6 +48,24 @@ def text(given: Any, params: Any, names: Names) -> TextResults | None:
         protocols=[ProtocolFacts(*facts) for facts in params.protocols],
         figures=figures(given.text_figures),
     )
+
+
+def prediction(given: Any, params: Any, names: Names) -> Prediction | None:
+    """The chapter on prediction, if the study has it."""
+    if not given.get("stopping"):
+        return None
+    seen = read(FORESEEN, Path(given.foreseen)).to_pandas()
+    choice = Choice(**params.choice)
+    stopping = read(STOPPING, Path(given.stopping)).to_pandas()
+    found = Found(
+        regressors=read(REGRESSORS, Path(given.regressors)).to_pandas(),
+        foreseen=seen,
+        stopping=rules_in_order(stopping, choice, names),
+        importance=read(FEATURE_IMPORTANCE, Path(given.importance)).to_pandas(),
+        split=str(seen["split"].iloc[0]),
+        choice=choice,
+    )
+    return Prediction(found=found, figures=figures(given.prediction_figures))
 
 
 def figures(files: list[str]) -> list[dict[str, Any]]:
@@ -79,6 +101,7 @@ if __name__ == "__main__":
         | {kind: provenance(Path(given[kind])) for kind in KINDS if given.get(kind)},
         agreement=agreement(given, names),
         text=text(given, params, names),
+        prediction=prediction(given, params, names),
     )
     html = page(results)
     write_text(html, Path(snakemake.output[0]))

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .features import KEY, MATRICES, TARGET, design
-from .regressors import REGRESSORS, Judged, SplitError, judged
+from .features import KEY, MATRICES, TARGET, columns_of, design
+from .permutation import groups_of, losses
+from .regressors import HONEST, REGRESSORS, Judged, SplitError, judged
 
 ALL = "all"
 """In place of matrices, for features that do not depend on them."""
@@ -98,9 +99,44 @@ def verdicts(
     for dataset, split, name, group, matrices in progress(work, len(work), "Regressors"):
         its = found[found["dataset"] == dataset].reset_index(drop=True)
         X = design(its, group, "KQV" if matrices == ALL else matrices)
-        groups = pd.factorize(its[_GROUP.get(split, "scheme")])[0]
+        groups = groups_for(its, split)
         try:
             fitted = judged(name, X, its[TARGET].to_numpy(dtype=float), split, groups)
         except SplitError:
             continue
         yield Verdict(dataset, split, name, group, matrices, X.shape[1], its, fitted)
+
+
+def groups_for(rows: pd.DataFrame, split: str) -> np.ndarray:
+    """What must not stand on both sides of a fold, as numbers."""
+    return pd.factorize(rows[_GROUP.get(split, "scheme")])[0]
+
+
+def importances(
+    found: pd.DataFrame, matrices: str, progress: Any, regressors: Iterable[str] = REGRESSORS
+) -> Iterator[dict[str, Any]]:
+    """Permutation importance of all the features of a question, by the honest splits.
+
+    Args:
+        found: what `features.rows` gives.
+        matrices: whose distances stand beside what is known without a weight.
+        progress: wraps the work, given its count and label.
+        regressors: their names.
+    """
+    columns = columns_of("combined", matrices)
+    work = [
+        (dataset, split, name)
+        for dataset in dict.fromkeys(found["dataset"])
+        for split in HONEST
+        for name in regressors
+    ]
+    for dataset, split, name in progress(work, len(work), "Features shuffled"):
+        its = found[found["dataset"] == dataset].reset_index(drop=True)
+        groups = groups_for(its, split)
+        if len(set(groups.tolist())) < 2:
+            continue
+        X, y = design(its, "combined", matrices), its[TARGET].to_numpy(dtype=float)
+        about = {"dataset": dataset, "split": split, "regressor": name}
+        about |= {"features": "combined", "matrices": matrices}
+        for row in losses(name, X, y, split, groups, groups_of(columns)):
+            yield about | row

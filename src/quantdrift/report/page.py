@@ -6,7 +6,14 @@ from typing import Any
 
 import pandas as pd
 
-from . import agreement_answer, agreement_chapter, agreement_findings, findings, text_chapter
+from . import (
+    agreement_answer,
+    agreement_chapter,
+    agreement_findings,
+    findings,
+    prediction_chapter,
+    text_chapter,
+)
 from .agreement_chapter import Agreement
 from .agreement_findings import LevelAgreement
 from .answer import Point, answer, headline, number, percent
@@ -16,6 +23,7 @@ from .claims import claims
 from .figure import render
 from .made import dataset_facts, facts, model_table, timing_table
 from .names import Names, listed, role_label
+from .prediction_chapter import Prediction
 from .text_chapter import TextResults
 
 POINTS = {"rows": "rows", "columns": "columns", "heads": "rows of each head"}
@@ -46,6 +54,8 @@ class Results:
     """Of the chapter on attention, where the study measures it."""
     text: TextResults | None = None
     """Of the chapter on text, where the study reads some."""
+    prediction: Prediction | None = None
+    """Of the chapter on prediction, where the study fits regressors."""
 
 
 def page(results: Results) -> str:
@@ -72,6 +82,7 @@ def page(results: Results) -> str:
                 else []
             ),
             *([text_chapter.answer(results.text, names)] if results.text else []),
+            *(prediction_chapter.answer(results.prediction, names) if results.prediction else []),
         ],
         rule=[*verdict_rule(), *([agreement_answer.rule(names)] if attention else [])],
         glances=[glance(results, model.id, found, levels) for model in names.models],
@@ -86,6 +97,15 @@ def page(results: Results) -> str:
             weights_chapter(results),
             *([agreement_chapter.chapter(attention, *tables, names)] if attention else []),
             *([text_chapter.chapter(results.text, names)] if results.text else []),
+            *(
+                [
+                    prediction_chapter.chapter(
+                        results.prediction, attention.table, *tables, results.text, names
+                    )
+                ]
+                if results.prediction and attention
+                else []
+            ),
         ],
         models=model_table(names, results.tensors, results.made),
         facts=[

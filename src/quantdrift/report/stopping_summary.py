@@ -116,6 +116,19 @@ def stopping_rows(
     return pd.DataFrame(rows)
 
 
+def rules_in_order(stopping: pd.DataFrame, choice: Choice, names: Names) -> pd.DataFrame:
+    """Rows read from a file, which sorts them by key, in the order of models, marks and rules."""
+    rules = ["quiet", "knee"]
+    rules += [name + end for name, _ in choice.questions for end in ("", MARGIN)]
+    orders = {
+        "model": [model.id for model in names.models],
+        "mark": list(choice.marks),
+        "rule": rules,
+    }
+    ranks = pd.DataFrame({name: stopping[name].map(order.index) for name, order in orders.items()})
+    return stopping.loc[ranks.sort_values(list(orders), kind="stable").index].reset_index(drop=True)
+
+
 def _rules(
     seen: pd.DataFrame, by_drift: pd.DataFrame, mark: float, choice: Choice
 ) -> dict[str, pd.DataFrame]:

@@ -161,3 +161,18 @@ PREDICT = Table(
         ]
     ),
 )
+
+FEATURE_IMPORTANCE = Table(
+    kind="feature_importance",
+    row="a feature, or several together, shuffled in rows that the regressor did not see",
+    key=("dataset", "bos", "split", "regressor", "features", "matrices", "feature"),
+    schema=pa.schema(
+        [
+            *_JUDGED,
+            column("feature", TEXT, "column, or the group that is shuffled together"),
+            column("n_columns", INT, "columns shuffled"),
+            column("loss", REAL, "fall of R2 of all out-of-fold predictions, mean over shuffles"),
+            column("loss_sd", REAL, "its standard deviation over shuffles"),
+        ]
+    ),
+)
