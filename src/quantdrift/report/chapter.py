@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .answer import Point
 from .checks import Check
 
 
@@ -30,6 +31,8 @@ class Chapter:
     title: str
     lead: str
     figures: Sequence[dict[str, Any]] = ()
+    points: Sequence[Point] = ()
+    """Statements below the figures, each under a word."""
     claims: Sequence[Check] = ()
     tables: Sequence[HtmlTable] = ()
     notes: Sequence[str] = field(default=())

@@ -1,6 +1,6 @@
 """Chapter of the page on prediction: what drift foresees, and where it says to stop."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,14 +63,18 @@ def chapter(
         title="Prediction and stopping points",
         lead=_LEAD,
         figures=results.figures,
+        points=questions(found, table, drift, errors, text, names),
         claims=list(prediction_findings.claims(found, names)),
         tables=[
-            questions(found, table, drift, errors, text, names),
             stopping_table(found, names),
             r2_table(found, names),
             importance_table(found, names),
         ],
-        notes=[f"Over all models and marks: {'; '.join(prediction_findings.outcomes(found))}."],
+        notes=[
+            "TopoQuant's questions are asked of this study's models and data: where these are not "
+            "the paper's, the answers check its conclusions and not its numbers.",
+            f"Over all models and marks: {'; '.join(prediction_findings.outcomes(found))}.",
+        ],
     )
 
 
@@ -81,40 +85,32 @@ def questions(
     errors: pd.DataFrame,
     text: TextResults | None,
     names: Names,
-) -> HtmlTable:
-    """TopoQuant's five questions, answered from this study's tables."""
-    rows = [
-        [
-            "RQ1. How do topology and attention agreement change across levels?",
-            " ".join(_rq1(table, drift, errors, names)),
+) -> list[Point]:
+    """TopoQuant's five questions, answered from this study's tables, which are named."""
+    asked: list[tuple[str, Iterable[str], str]] = [
+        (
+            "RQ1: topology and attention, level by level",
+            _rq1(table, drift, errors, names),
             "drift_table, agreement_table",
-        ],
-        [
-            "RQ2. Can topology find the stopping point?",
-            " ".join(prediction_findings.stops(found, names)),
-            "stopping, foreseen",
-        ],
-        [
-            "RQ3. Does it detect the shift in behaviour?",
-            " ".join(_rq3(found, table, text, names)),
-            "regressors, perplexity_table",
-        ],
-        [
-            "RQ4. Which projections tell most?",
-            _rq4(found),
-            "regressors, feature_importance, projection_sensitivity",
-        ],
-        ["RQ5. What does each set of features add?", _rq5(found), "regressors"],
-    ]
-    return HtmlTable(
-        caption=(
-            "TopoQuant's five research questions, asked of this study. Its models and data are not "
-            "the paper's unless the page says so: then the answers are no check of its numbers."
         ),
-        head=["Question", "Answer here", "Tables"],
-        rows=rows,
-        text_columns=(0, 1, 2),
-    )
+        (
+            "RQ2: does topology find the stopping point?",
+            prediction_findings.stops(found, names),
+            "stopping, foreseen",
+        ),
+        (
+            "RQ3: does it detect the shift in behaviour?",
+            _rq3(found, table, text, names),
+            "regressors, perplexity_table",
+        ),
+        (
+            "RQ4: which projections tell most?",
+            [_rq4(found)],
+            "regressors, feature_importance, projection_sensitivity",
+        ),
+        ("RQ5: what does each set of features add?", [_rq5(found)], "regressors"),
+    ]
+    return [Point.of(label, [*lines, f"Tables: {tables}."]) for label, lines, tables in asked]
 
 
 def _rq1(
@@ -146,10 +142,7 @@ def _rq3(
         f"{FOLDS[split]}: {spread(found.r2('combined', found.choice.matrices, split))}"
         for split in ("random", found.split)
     ]
-    yield (
-        f"R² of combined features ({found.choice.regressor}), {'; '.join(said)}. Intervals: "
-        "see the claims below."
-    )
+    yield f"R² of combined features ({found.choice.regressor}), {'; '.join(said)}."
     for model in names.models if text is not None else ():
         assert text is not None
         kl, iou = divergences(text, model.id), mean_iou(table, model.id)
@@ -166,7 +159,7 @@ def _rq4(found: Found) -> str:
     said = [f"{name} {spread(found.r2('tda', name))}" for name in ("Q", "K", "V", "KQ", "KQV")]
     its = found.importance[
         found.importance["split"].eq(found.split)
-        & found.importance["regressor"].eq(found.choice.regressor)
+        & found.importance["regressor"].eq("forest")
         & found.importance["feature"].str.startswith("all of ")
     ]
     loss = its.groupby("feature")["loss"].mean()
@@ -175,7 +168,7 @@ def _rq4(found: Found) -> str:
     )
     return (
         f"R² of drift alone, {FOLDS[found.split]}: {', '.join(said)}. Shuffling all distances of a "
-        f"projection beside the others costs R²: {lost}."
+        f"projection beside the others costs a forest R²: {lost}."
     )
 
 
@@ -192,7 +185,7 @@ def _rq5(found: Found) -> str:
             )
         ]
         said.append(f"{FOLDS[split]}: {', '.join(its)}")
-    return f"R² ({found.choice.regressor}). {'. '.join(said)}.".replace(". f", ". F")
+    return f"R² ({found.choice.regressor}), {'; '.join(said)}."
 
 
 def stopping_table(found: Found, names: Names) -> HtmlTable:
@@ -213,7 +206,7 @@ def stopping_table(found: Found, names: Names) -> HtmlTable:
     ]
     head = [
         "Mark",
-        "A level is safe while",
+        "Rule",
         "Names",
         "Bits",
         "Its IoU, measured",
@@ -222,9 +215,11 @@ def stopping_table(found: Found, names: Names) -> HtmlTable:
     ]
     return HtmlTable(
         caption=(
-            "Stopping rules that never run the model. A level is safe if its mean IoU reaches the "
-            "mark on every data set. Early: a cheaper level would have done; late: the level named "
-            "is not safe. No regressor saw the level, or model, that it speaks of."
+            "Stopping rules that never run the model: the level that each names as the cheapest "
+            "safe one. A level is safe if its mean IoU reaches the mark on every data set; a "
+            "regressor calls it so if the value it foresees does, or the lower end of its "
+            "interval. Early: a cheaper level would have done; late: the level named is not safe. "
+            "No regressor saw the level, or model, that it speaks of."
         ),
         head=[*(["Model"] if many else []), *head],
         rows=rows,
@@ -258,29 +253,26 @@ def r2_table(found: Found, names: Names) -> HtmlTable:
 
 
 def importance_table(found: Found, names: Names) -> HtmlTable:
-    """What is lost when features are shuffled; mean over data sets."""
+    """What is lost when groups of features are shuffled; mean over data sets."""
     its = found.importance[
-        found.importance["split"].eq(found.split)
-        & found.importance["regressor"].eq(found.choice.regressor)
+        found.importance["split"].eq(found.split) & found.importance["n_columns"].gt(1)
     ]
-    mean = its.groupby("feature").agg(
-        loss=("loss", "mean"),
-        low=("loss", "min"),
-        high=("loss", "max"),
-        n_columns=("n_columns", "first"),
-    )
-    mean = mean.sort_values("loss", ascending=False)
+    mean = its.groupby(["feature", "regressor"])["loss"].mean().unstack("regressor")
+    sizes = its.groupby("feature")["n_columns"].first()
+    mean = mean.sort_values(str(mean.columns[-1]), ascending=False)
     rows = [
-        [str(name), str(row["n_columns"]), f"{row['loss']:.3f}", spread([row["low"], row["high"]])]
+        [str(name), str(sizes[name]), *(f"{row[regressor]:.2f}" for regressor in mean)]
         for name, row in zip(mean.index, mean.to_dict("records"), strict=True)
     ]
     return HtmlTable(
         caption=(
-            f"Permutation importance ({found.choice.regressor}, {FOLDS[found.split]}): by how much "
-            "R² falls when these columns are shuffled in rows that were not seen; mean over data "
-            "sets, and the least and the most. Where columns say the same, only groups count."
+            f"Permutation importance ({FOLDS[found.split]}): by how much R² falls when these "
+            "columns are shuffled together in rows that were not seen; mean over data sets. "
+            "Distances say much the same, and a linear regressor sets them against each other: a "
+            "loss above 1 means that shuffling broke such a balance. Single columns: the table "
+            "feature_importance."
         ),
-        head=["Shuffled", "Columns", "Loss of R²", "Over data sets"],
+        head=["Shuffled", "Columns", *map(str, mean.columns)],
         rows=rows,
-        summary="What the regressor leans on",
+        summary="What the regressors lean on",
     )

@@ -10,7 +10,7 @@ from .stopping_summary import Choice, honest
 from .trajectory_figure import SHAPES
 
 FEATURES = {
-    "tda": "drift (topology)",
+    "tda": "drift",
     "combined": "drift, bits and place",
     "weight_error": "plain weight error",
     "level": "bits alone",
@@ -109,7 +109,7 @@ def _chart(
         "params": params,
         "transform": [{"filter": f"datum.{param['name']} === {param['name']}"} for param in params],
         "facet": {"column": {"field": "folds", "type": "nominal", "sort": folds, "title": None}},
-        "spacing": 24,
+        "spacing": 12,
         "spec": {
             "width": 320,
             "height": 320,

@@ -13,6 +13,7 @@ from .names import Names, listed
 from .prediction_figure import FEATURES, FOLDS
 from .stopping_summary import MARGIN, Choice
 
+_BY_DRIFT = {"quiet": "bars that hardly move", "knee": "drift before its knee"}
 STRONG = 0.8
 """The paper prints R2 of combined features up to 0.83 to 0.85 on its three data sets."""
 
@@ -82,13 +83,10 @@ def outcomes(found: Found) -> Iterator[str]:
 
 def rule_label(rule: str) -> str:
     """A stopping rule in words."""
-    if rule == "quiet":
-        return "the diagram's bars hardly move"
-    if rule == "knee":
-        return "drift is not past its knee"
+    if rule in _BY_DRIFT:
+        return _BY_DRIFT[rule]
     features = rule.removesuffix(MARGIN)
-    ends = "the lower end of what {} foresees" if rule != features else "what {} foresees"
-    return ends.format(FEATURES[features])
+    return FEATURES[features] + (", lower end" if rule != features else "")
 
 
 def stops(found: Found, names: Names) -> Iterator[str]:
@@ -103,8 +101,8 @@ def stops(found: Found, names: Names) -> Iterator[str]:
         for row in rows.to_dict("records"):
             level = row["level"] if isinstance(row["level"], str) else "none"
             named.setdefault(f"{level} ({row['outcome']})", []).append(rule_label(row["rule"]))
-        told = "; ".join(f"{level} by {listed(rules)}" for level, rules in named.items())
-        yield f"{names.of_model(model.id)}measured, {truth} safe at {number(mark)}. Named: {told}."
+        told = "; ".join(f"{level} by {' / '.join(rules)}" for level, rules in named.items())
+        yield f"{names.of_model(model.id)}Measured, {truth} safe at {number(mark)}. Named: {told}."
 
 
 def claims(found: Found, names: Names) -> Iterator[Check]:
