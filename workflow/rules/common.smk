@@ -1,5 +1,6 @@
 """Every helper of the workflow: the study, the names of its shards, what a job depends on."""
 
+import dataclasses
 from pathlib import Path
 
 import quantdrift.config
@@ -237,10 +238,17 @@ def needs_agreement(path):
     return path
 
 
+def plain(source):
+    """A source as leaves, whose change Snakemake sees."""
+    return dataclasses.asdict(source)
+
+
 def describe(source):
     """Where a checkpoint comes from, in words."""
     if source.kind == "wheel":
         return f"wheel {source.package} {source.version}"
+    if source.kind == "wheels":
+        return f"{source.filename} from {len(source.parts)} wheels"
     if source.kind == "hub":
         return f"hub {source.repository} at {source.revision[:8]}"
     return f"local {Path(source.path).name}"

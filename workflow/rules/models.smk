@@ -16,7 +16,7 @@ rule checkpoint:
         mem_mb=2000,
         runtime=240,
     params:
-        source=lambda w: vars(STUDY.model(w.model).source),
+        source=lambda w: plain(STUDY.model(w.model).source),
         downloads=STUDY.downloads,
         code=digest("checkpoint.py"),
     message:
@@ -66,7 +66,7 @@ rule file_source:
         mem_mb=2000,
         runtime=240,
     params:
-        source=lambda w: vars(file_of(w)),
+        source=lambda w: plain(file_of(w)),
         downloads=STUDY.downloads,
         code=digest("checkpoint.py"),
     message:

