@@ -6,6 +6,7 @@ include: "workflow/rules/models.smk"
 include: "workflow/rules/topology.smk"
 include: "workflow/rules/behaviour.smk"
 include: "workflow/rules/text.smk"
+include: "workflow/rules/accuracy.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/prediction.smk"
 include: "workflow/rules/page.smk"
@@ -29,6 +30,7 @@ rule all:
         rules.topoquant_table_1.output if WITH_AGREEMENT else [],
         rules.topoquant_figure_3.output if WITH_AGREEMENT else [],
         rules.agreement_blocks.output if WITH_AGREEMENT else [],
+        rules.accuracy_table.output if STUDY.accuracy.datasets else [],
         rules.perplexity_table.output if WITH_TEXT else [],
         rules.divergence.output if WITH_TEXT else [],
         PREDICTION if STUDY.prediction.on_page else [],

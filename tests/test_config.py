@@ -14,7 +14,7 @@ from quantdrift.config import (
     members,
 )
 from quantdrift.quantizers.llamacpp import TYPES
-from quantdrift.settings import Hub, HubFiles, Local, Wheel
+from quantdrift.settings import Hub, HubFiles, Local, Wheel, Wheels
 
 CONFIG = Path(__file__).parents[1] / "config"
 
@@ -51,7 +51,9 @@ def test_demo_is_the_default():
 
 @pytest.mark.parametrize("name", members(CONFIG, "model"))
 def test_every_model_loads_and_says_what_it_must(name):
-    (model,) = asked(f"models=[{name}]").models
+    terms = yaml.safe_load((CONFIG / f"model/{name}.yaml").read_text()).get("terms")
+    accepted = [f"accept=[{terms}]"] if terms else []
+    (model,) = asked(f"models=[{name}]", *accepted).models
     assert model.id == name
     assert model.license != "not stated"
     assert model.blocks is not None
@@ -378,3 +380,26 @@ def test_files_that_cannot_be_are_refused_by_name(overrides, match, tmp_path):
 def test_a_study_that_shrinks_keeps_of_its_lists_what_is_left():
     study = asked("schemes=[llamacpp-q8_0-paper,llamacpp-q4_1-pure]")
     assert study.gauge.schemes == ["llamacpp-q8_0-paper"]
+    study = asked("datasets=[own-arc]", "accuracy.datasets=[own-arc,own-hellaswag]")
+    assert study.accuracy.datasets == ["own-arc"]
+
+
+def test_a_model_under_terms_waits_until_they_are_accepted():
+    one = [model.id for model in asked(study="prediction").models]
+    assert one == ["smollm2-135m-instruct"]
+    both = asked("accept=[gemma]", study="prediction").models
+    assert [model.id for model in both] == [*one, "gemma3-270m"]
+    assert both[1].terms == "gemma"
+    assert [part.package for part in both[1].source.parts][0].endswith("part1")
+    with pytest.raises(
+        ConfigurationError, match=r"gemma3-270m comes under terms.*accept=\[gemma\]"
+    ):
+        asked("models=[gemma3-270m]")
+    assert asked("models=[gemma3-270m]", "accept=[gemma]").models[0].id == "gemma3-270m"
+    with pytest.raises(ConfigurationError, match=r"accept names 'gemmma'.*there are: gemma"):
+        asked("accept=[gemmma]", study="prediction")
+
+
+def test_the_baseline_takes_all_projections():
+    with pytest.raises(ConfigurationError, match=r"prediction.matrices must be KQV"):
+        asked("prediction.features=weight_error", "prediction.matrices=Q")

@@ -228,13 +228,17 @@ def _with_files(models: list[Model], files: Any) -> list[Model]:
 
 def _dataset(directory: Path, entry: str) -> Dataset:
     """A file of config/dataset/."""
+    _check_dataset(directory, entry)
+    raw = _compose(f"dataset/{entry}", [])["dataset"]
+    return _parse(Dataset, {"id": entry, "label": entry} | raw, f"config/dataset/{entry}.yaml")
+
+
+def _check_dataset(directory: Path, entry: str) -> None:
     known = members(directory, "dataset")
     if entry not in known:
         raise ConfigurationError(
             f"There is no data set {entry!r}: config/dataset/ has {_listed(known)}."
         )
-    raw = _compose(f"dataset/{entry}", [])["dataset"]
-    return _parse(Dataset, {"id": entry, "label": entry} | raw, f"config/dataset/{entry}.yaml")
 
 
 def _protocol(directory: Path, entry: str) -> Protocol:
@@ -264,7 +268,7 @@ def _check_named(key: str, entry: str, directory: Path, families: dict[str, Any]
         if key.endswith("schemes"):
             _scheme(entry, families)
         else:
-            _dataset(directory, entry)
+            _check_dataset(directory, entry)
     except ConfigurationError as error:
         raise ConfigurationError(f"{key}: {error}") from error
 

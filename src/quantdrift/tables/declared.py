@@ -1,5 +1,5 @@
 """Every table that jobs write shards of, by its kind."""
 
-from . import behaviour, text, topology
+from . import behaviour, choices, text, topology
 
-TABLES = topology.TABLES | behaviour.TABLES | text.TABLES
+TABLES = topology.TABLES | behaviour.TABLES | choices.TABLES | text.TABLES
