@@ -14,7 +14,7 @@ from quantdrift.config import (
     members,
 )
 from quantdrift.quantizers.llamacpp import TYPES
-from quantdrift.settings import Hub, HubFiles, Local, Wheel, Wheels
+from quantdrift.settings import Hub, HubFiles, Local, Wheel
 
 CONFIG = Path(__file__).parents[1] / "config"
 
@@ -390,7 +390,7 @@ def test_a_model_under_terms_waits_until_they_are_accepted():
     both = asked("accept=[gemma]", study="prediction").models
     assert [model.id for model in both] == [*one, "gemma3-270m"]
     assert both[1].terms == "gemma"
-    assert [part.package for part in both[1].source.parts][0].endswith("part1")
+    assert next(part.package for part in both[1].source.parts).endswith("part1")
     with pytest.raises(
         ConfigurationError, match=r"gemma3-270m comes under terms.*accept=\[gemma\]"
     ):
@@ -398,6 +398,11 @@ def test_a_model_under_terms_waits_until_they_are_accepted():
     assert asked("models=[gemma3-270m]", "accept=[gemma]").models[0].id == "gemma3-270m"
     with pytest.raises(ConfigurationError, match=r"accept names 'gemmma'.*there are: gemma"):
         asked("accept=[gemmma]", study="prediction")
+
+
+def test_the_chosen_regressor_is_one_of_those_judged():
+    with pytest.raises(ConfigurationError, match=r"'linear', which is none of .*: forest"):
+        asked("prediction.regressors=[forest]")
 
 
 def test_the_baseline_takes_all_projections():

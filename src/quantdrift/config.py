@@ -318,6 +318,7 @@ def _check(study: Study) -> None:
         ("topology.filtrations", study.topology.filtrations),
         ("gauge.seeds", study.gauge.seeds),
         ("agreement.bos", study.agreement.bos),
+        ("prediction.regressors", study.prediction.regressors),
     ):
         if len(set(values)) < len(values):
             raise ConfigurationError(f"{key} names one entry twice: {values}.")
@@ -332,6 +333,11 @@ def _check(study: Study) -> None:
         raise ConfigurationError(
             f"prediction.filtration is {study.prediction.filtration!r}, which is none of "
             f"topology.filtrations: {_listed(study.topology.filtrations)}."
+        )
+    if study.prediction.regressor not in study.prediction.regressors:
+        raise ConfigurationError(
+            f"prediction.regressor is {study.prediction.regressor!r}, which is none of "
+            f"prediction.regressors: {_listed(study.prediction.regressors)}."
         )
     if study.prediction.features == "weight_error" and study.prediction.matrices != "KQV":
         raise ConfigurationError(

@@ -288,6 +288,8 @@ class Prediction:
     """Whose distances are features."""
     distances: Literal["raw", "per_point"]
     """As the paper takes them, or freed of their growth with the points of a cloud."""
+    regressors: Annotated[list[Literal["linear", "forest", "boosting"]], Field(min_length=1)]
+    """That are judged."""
     regressor: Literal["linear", "forest", "boosting"]
     """Of the predictor, and of the stopping points."""
     features: Literal["tda", "combined", "weight_error"]

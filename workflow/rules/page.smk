@@ -46,6 +46,7 @@ rule report:
             if WITH_AGREEMENT
             else []
         ),
+        accuracy=rules.accuracy_table.output.parquet if STUDY.accuracy.datasets else [],
         text=rules.perplexity_table.output.parquet if WITH_TEXT else [],
         text_figures=[rules.divergence.output.json] if WITH_TEXT else [],
         timings=rules.timings.output[0],

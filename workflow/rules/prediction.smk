@@ -24,6 +24,7 @@ rule regressors:
         filtration=STUDY.prediction.filtration,
         distances=STUDY.prediction.distances,
         bos=AGREEMENT.bos[0],
+        regressors=STUDY.prediction.regressors,
         models=regressor_facts(),
         code=digest("regressors.py"),
     message:
@@ -177,6 +178,7 @@ rule feature_importance:
         distances=STUDY.prediction.distances,
         bos=AGREEMENT.bos[0],
         matrices=STUDY.prediction.matrices,
+        regressors=STUDY.prediction.regressors,
         models=regressor_facts(),
         code=digest("feature_importance.py"),
     message:

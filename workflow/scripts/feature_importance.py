@@ -27,7 +27,8 @@ if __name__ == "__main__":
     agreement = read(AGREEMENT_BLOCKS, Path(given.agreement)).to_pandas()
     found = rows(its, agreement, bos=params.bos)
     records: list[dict[str, Any]] = [
-        {"bos": params.bos} | row for row in importances(found, params.matrices, job.progress)
+        {"bos": params.bos} | row
+        for row in importances(found, params.matrices, job.progress, params.regressors)
     ]
     save_table(
         FEATURE_IMPORTANCE,

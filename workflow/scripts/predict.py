@@ -20,7 +20,9 @@ if __name__ == "__main__":
     predictor, about = read_predictor(Path(given.predictor))
     settings = dict(params.settings)
     check(predictor, settings)
-    names = Names.of(params.levels, params.models)
+    # The data sets are the predictor's: this study need not name any.
+    datasets = [[id, label, "", "", False] for id, label in predictor.labels.items()]
+    names = Names.of(params.levels, params.models, datasets)
     errors = read(WEIGHT_ERROR, Path(given.errors)).to_pandas()
     its = inputs(
         read(DISTANCES, Path(given.distances)).to_pandas(),

@@ -31,7 +31,7 @@ if __name__ == "__main__":
     bos = {"bos": params.bos}
     numbers: list[dict[str, Any]] = []
     predictions: list[dict[str, Any]] = []
-    for one in verdicts(found, SPLITS, job.progress):
+    for one in verdicts(found, SPLITS, job.progress, params.regressors):
         numbers.append(bos | one.numbers())
         predictions += (bos | row for row in one.predictions())
     made = job.provenance(

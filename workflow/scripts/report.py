@@ -16,6 +16,7 @@ from quantdrift.report.published import read_grid
 from quantdrift.report.stopping_summary import Choice, rules_in_order
 from quantdrift.report.text_chapter import ProtocolFacts, TextResults
 from quantdrift.tables.behaviour import AGREEMENT_BLOCKS, AGREEMENT_TABLE, TOPOQUANT_TABLE_1
+from quantdrift.tables.choices import ACCURACY_TABLE
 from quantdrift.tables.io import provenance, read, write_text
 from quantdrift.tables.prediction import FEATURE_IMPORTANCE, FORESEEN, REGRESSORS, STOPPING
 from quantdrift.tables.report import DRIFT_TABLE, WEIGHT_ERROR_TABLE
@@ -101,6 +102,11 @@ if __name__ == "__main__":
         | {kind: provenance(Path(given[kind])) for kind in KINDS if given.get(kind)},
         agreement=agreement(given, names),
         text=text(given, params, names),
+        accuracy=(
+            names.described(read(ACCURACY_TABLE, Path(given.accuracy)).to_pandas())
+            if given.get("accuracy")
+            else None
+        ),
         prediction=prediction(given, params, names),
     )
     html = page(results)

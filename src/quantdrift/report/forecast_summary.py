@@ -64,7 +64,7 @@ def as_markdown(rows: pd.DataFrame, said: Iterable[str], mark: float, names: Nam
             names.label(row["model"]),
             row["scheme"],
             number(row["bits"], 4),
-            row["dataset"],
+            names.dataset_label(row["dataset"]),
             row["features"],
             f"{row['predicted']:.3f}",
             f"{row['lower']:.3f} to {row['upper']:.3f}",

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from . import (
+    accuracy_chapter,
     agreement_answer,
     agreement_chapter,
     agreement_findings,
@@ -54,13 +55,15 @@ class Results:
     """Of the chapter on attention, where the study measures it."""
     text: TextResults | None = None
     """Of the chapter on text, where the study reads some."""
+    accuracy: pd.DataFrame | None = None
+    """`accuracy_table`, where the study scores choices."""
     prediction: Prediction | None = None
     """Of the chapter on prediction, where the study fits regressors."""
 
 
 def page(results: Results) -> str:
     """One HTML file that needs nothing but itself."""
-    names, attention = results.names, results.agreement
+    names, attention, scored = results.names, results.agreement, results.accuracy
     found = findings.verdicts(results.drift, results.errors, names)
     levels = level_agreements(results, found)
     labels = [model.label for model in names.models]
@@ -82,6 +85,7 @@ def page(results: Results) -> str:
                 else []
             ),
             *([text_chapter.answer(results.text, names)] if results.text else []),
+            *([accuracy_chapter.answer(scored, names)] if scored is not None else []),
             *(prediction_chapter.answer(results.prediction, names) if results.prediction else []),
         ],
         rule=[*verdict_rule(), *([agreement_answer.rule(names)] if attention else [])],
@@ -97,6 +101,7 @@ def page(results: Results) -> str:
             weights_chapter(results),
             *([agreement_chapter.chapter(attention, *tables, names)] if attention else []),
             *([text_chapter.chapter(results.text, names)] if results.text else []),
+            *([accuracy_chapter.chapter(scored, names)] if scored is not None else []),
             *(
                 [
                     prediction_chapter.chapter(

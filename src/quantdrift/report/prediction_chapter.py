@@ -157,9 +157,11 @@ def _rq3(
 
 def _rq4(found: Found) -> str:
     said = [f"{name} {spread(found.r2('tda', name))}" for name in ("Q", "K", "V", "KQ", "KQV")]
+    there = set(found.importance["regressor"])
+    name = "forest" if "forest" in there else found.choice.regressor
     its = found.importance[
         found.importance["split"].eq(found.split)
-        & found.importance["regressor"].eq("forest")
+        & found.importance["regressor"].eq(name)
         & found.importance["feature"].str.startswith("all of ")
     ]
     loss = its.groupby("feature")["loss"].mean()
@@ -168,7 +170,7 @@ def _rq4(found: Found) -> str:
     )
     return (
         f"R² of drift alone, {FOLDS[found.split]}: {', '.join(said)}. Shuffling all distances of a "
-        f"projection beside the others costs a forest R²: {lost}."
+        f"projection beside the others costs R² ({name}): {lost}."
     )
 
 
