@@ -6,6 +6,7 @@ from quantdrift import job
 
 
 def test_more_memory_than_there_is_is_refused_with_the_remedy():
+    """R31: memory is reckoned before it is asked for."""
     job.require_memory(1, "lower n")
     with pytest.raises(MemoryError, match=r"1048576.0 GiB are needed .* free; lower n"):
         job.require_memory(2**50, "lower n")

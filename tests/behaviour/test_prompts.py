@@ -74,6 +74,7 @@ def test_the_hash_tells_prompts_apart():
 
 @given(st.lists(st.integers(1, 6), max_size=40), st.integers(1, 5))
 def test_batches_hold_every_prompt_once_and_one_length_each(lengths, size):
+    """R8: nothing is padded, so a batch changes nothing."""
     prompts = [Prompt(f"i{k:02d}", "with", tuple(range(n))) for k, n in enumerate(lengths)]
     made = list(batches(prompts, size))
     assert sorted(p.item for batch in made for p in batch) == sorted(p.item for p in prompts)

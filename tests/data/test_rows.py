@@ -18,6 +18,7 @@ LINES = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS)
 
 
 def test_all_kinds_of_file_give_the_same_rows(tmp_path):
+    """R9: Parquet and JSON lines, no loading scripts, no remote code."""
     content = LINES.encode()
     (tmp_path / "a.jsonl").write_bytes(content)
     (tmp_path / "windows.jsonl").write_bytes(b"\xef\xbb\xbf" + content.replace(b"\n", b"\r\n\r\n"))

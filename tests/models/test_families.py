@@ -101,6 +101,7 @@ def test_every_role_is_found_in_its_shape(tmp_path, family):
 
 @pytest.mark.parametrize("family", ["phi3", "gpt2", "gpt_neox"])
 def test_fused_views_are_what_the_module_splits(tmp_path, family):
+    """R23: Phi-3 and others store several roles as one tensor."""
     model = tiny(family)
     checkpoint = prepared(model, tmp_path)
     for block in range(BLOCKS):

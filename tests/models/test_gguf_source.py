@@ -52,6 +52,7 @@ def test_unpermuting_inverts_permuting(heads, half, columns):
 
 
 def test_permutation_needs_the_heads_of_its_own_matrix():
+    """R22: query and key heads differ in number."""
     # Why it exists: k un-permuted with the number of query heads is a different matrix (GQA).
     k = np.arange(KV_HEADS * 16, dtype=np.float32)[:, None]
     stored = converter_permute(k, HEADS, KV_HEADS)
@@ -97,6 +98,7 @@ def test_round_trip_and_transformers_reading(tmp_path, family, tied, stored):
 
 
 def test_head_width_that_is_not_hidden_by_heads(tmp_path):
+    """R25: shapes come of the weights."""
     model = tiny(head_dim=24)
     assert HEADS * 24 != HIDDEN
     path = write_gguf(model, tmp_path / "wide.gguf")

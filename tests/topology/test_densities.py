@@ -65,6 +65,7 @@ def test_fisher_keeps_its_digits_where_arccos_loses_them():
 
 @pytest.mark.parametrize("upper", [UPPER, 2.0])
 def test_images_agree_with_persim(pair, upper):
+    """R29: all births are 0, and an image is not empty."""
     pixel, sigma = upper / 32, 0.05
     imager = PersistenceImager(
         birth_range=(0, upper),

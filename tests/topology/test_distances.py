@@ -30,6 +30,7 @@ def test_the_seven_in_the_papers_order():
 @pytest.mark.parametrize("filtration", FILTRATIONS)
 @pytest.mark.parametrize("name", PAIRS)
 def test_finite_symmetric_and_zero_only_on_itself(name, filtration):
+    """R28: never NaN, and zero on itself, also of one point and of none."""
     a, b = PAIRS[name]
     forth, back = all_distances(a, b, GRIDS, filtration), all_distances(b, a, GRIDS, filtration)
     itself = all_distances(a, a.copy(), GRIDS, filtration)
