@@ -70,7 +70,9 @@ def chapter(table: pd.DataFrame, names: Names) -> Chapter:
         for row in table.to_dict("records")
     ]
     ours = [one.label for one in names.datasets if one.is_ours]
-    whose = f"The items of {listed(ours)} are easy ones, written for this project."
+    whose = (
+        f"The items of {listed(ours)} were written for this project: no published number compares."
+    )
     return Chapter(
         id="accuracy",
         title="Accuracy and flips",
