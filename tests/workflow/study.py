@@ -58,6 +58,17 @@ class Study:
 
     def __init__(self, folder: Path, model: Path) -> None:
         self.folder = folder
+        self.use(model)
+        # The copy's library goes before the installed one; no cluster is asked whether it is there.
+        self.environment = os.environ | {
+            "PYTHONPATH": str(folder / "src"),
+            "OMP_WAIT_POLICY": "passive",
+        }
+
+    @classmethod
+    def new(cls, folder: Path, model: Path) -> "Study":
+        """Nothing has run here yet."""
+        folder.mkdir(exist_ok=True)
         for name in COPIED:
             source = ROOT / name
             ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
@@ -65,12 +76,13 @@ class Study:
                 shutil.copytree(source, folder / name, ignore=ignored)
             else:
                 shutil.copyfile(source, folder / name)
-        self.use(model)
-        # The copy's library goes before the installed one; no cluster is asked whether it is there.
-        self.environment = os.environ | {
-            "PYTHONPATH": str(folder / "src"),
-            "OMP_WAIT_POLICY": "passive",
-        }
+        return cls(folder, model)
+
+    @classmethod
+    def copy(cls, finished: Path, folder: Path, model: Path) -> "Study":
+        """As it stands in another folder, times of files included."""
+        shutil.copytree(finished, folder, symlinks=True, dirs_exist_ok=True)
+        return cls(folder, model)
 
     @property
     def model_id(self) -> str:
@@ -107,7 +119,7 @@ class Study:
     def start(self) -> subprocess.Popen[bytes]:
         """A run in the background, leader of a process group of its own."""
         return subprocess.Popen(
-            self.command(),
+            self.command("--rerun-incomplete"),
             cwd=self.folder,
             env=self.environment,
             stdout=subprocess.DEVNULL,

@@ -154,7 +154,7 @@ def test_data_sets_come_from_a_local_folder(new_study, tmp_path):
     }
     (tmp_path / "arc_easy_test.jsonl").write_text(json.dumps(asked) + "\n")
     study = new_study()
-    settings = ("datasets=[arc-easy]", f"data.dir={tmp_path}")
+    settings = ("datasets=[arc-easy]", f"data.dir={tmp_path}", "schemes=[llamacpp-q2_k-paper]")
     config = [*study.config]
     config[-1] = config[-1].rstrip("]") + "".join(f",{word!r}" for word in settings) + "]"
     study.run("topoquant_table_1", config=config)
@@ -192,7 +192,8 @@ def test_a_model_without_tokenizer_stops_with_a_remedy(new_study, tmp_path):
     bare = tmp_path / "bare"
     shutil.copytree(source, bare, ignore=shutil.ignore_patterns("tokenizer*", "special*"))
     study.use(bare)
-    done = study.run("topoquant_table_1", check=False)
+    base = PART.replace("llamacpp-q2_k-paper/flat", "base/none")
+    done = study.run(base.format(model=study.model_id, dataset="own-arc"), check=False)
     assert done.returncode != 0
     assert "has no tokenizer" in done.stdout + done.stderr
     assert "tokenizer.json" in done.stdout + done.stderr

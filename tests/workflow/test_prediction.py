@@ -12,17 +12,16 @@ SMALL = (
     "schemes=[llamacpp-q8_0-paper,llamacpp-q2_k-paper]",
     "gauge.schemes=[]",
     "roles=[q,k,v]",
-    "datasets=[own-arc]",
     "accuracy.datasets=[own-arc]",
     "accuracy.items=4",
-    "agreement.items=4",
-    "agreement.bos=[with]",
     "prediction.regressors=[linear]",
 )
 
 
-def small(model, *more: str) -> list[str]:
-    return ["--config", f"set={[f'models=[{model}]', *SMALL, *more]}"]
+def small(study: Study, *more: str) -> list[str]:
+    """The finished study's settings, then these."""
+    words = study.config[-1].rstrip("]") + "".join(f",{word!r}" for word in (*SMALL, *more)) + "]"
+    return [*study.config[:-1], words]
 
 
 def rows(study: Study, name: str) -> list[dict]:
@@ -30,10 +29,9 @@ def rows(study: Study, name: str) -> list[dict]:
 
 
 @pytest.fixture(scope="module")
-def fitted(new_study) -> Study:
-    study = new_study()
-    study.run("predictor", "stopping", "accuracy_table", config=small(study.model))
-    return study
+def fitted(finished: Study) -> Study:
+    finished.run("predictor", "stopping", "accuracy_table", config=small(finished))
+    return finished
 
 
 def test_every_rule_names_a_level_or_none(fitted: Study):
@@ -77,8 +75,8 @@ def test_accuracy_of_the_base_is_that_of_transformers(fitted: Study):
 def test_a_model_that_was_never_run_is_predicted(fitted: Study, tmp_path_factory):
     predictor = fitted.folder / "results/demo/predictor.skops"
     kept = predictor.rename(fitted.folder / "kept.skops")
-    other = write_tiny_model(tmp_path_factory.mktemp("other") / "other", seed=3)
-    config = small(other, f"prediction.predictor={kept}")
+    fitted.use(write_tiny_model(tmp_path_factory.mktemp("other") / "other", seed=3))
+    config = small(fitted, f"prediction.predictor={kept}")
     planned = fitted.run("--dry-run", "predict", config=config).stdout
     assert "attention" not in planned
     fitted.run("predict", config=config)
@@ -93,9 +91,9 @@ def test_a_model_that_was_never_run_is_predicted(fitted: Study, tmp_path_factory
     assert "Trained on 1 model" in said
     assert "the model was not run" in said
     refused = fitted.run(
-        "predict", config=small(other, f"prediction.predictor={kept}", "topology.threshold=0.7"),
+        "predict", config=small(fitted, f"prediction.predictor={kept}", "topology.threshold=0.7"),
         check=False,
     )  # fmt: skip
     assert "fitted with threshold 0.8, and this study has 0.7" in refused.stdout + refused.stderr
-    lost = fitted.run("-n", "predict", config=small(other), check=False)
+    lost = fitted.run("-n", "predict", config=small(fitted), check=False)
     assert "predict needs a predictor. Fit one: snakemake predictor" in lost.stdout + lost.stderr

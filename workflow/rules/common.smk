@@ -1,6 +1,7 @@
 """Every helper of the workflow: the study, the names of its shards, what a job depends on."""
 
 import dataclasses
+import os
 from pathlib import Path
 
 import quantdrift.config
@@ -8,7 +9,8 @@ import quantdrift.data.rows
 import quantdrift.digest
 import quantdrift.models.headers
 
-ROOT = Path(workflow.basedir)
+# Relative: a checkout that is moved or copied with its results has nothing to do again.
+ROOT = Path(os.path.relpath(Path(workflow.basedir).resolve()))
 try:
     STUDY = quantdrift.config.load(ROOT / "config", config)
 except quantdrift.config.ConfigurationError as error:

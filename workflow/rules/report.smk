@@ -1,6 +1,6 @@
 """Tables of a study, its figures, and the page."""
 
-TEMPLATES = f"{ROOT}/src/quantdrift/report"
+TEMPLATES = str(ROOT / "src" / "quantdrift" / "report")
 FILES = ("html", "svg", "png", "csv", "json")
 STYLED = ["chart.html.jinja", "head.html.jinja", "page.css", "page.js"]
 FIGURE_TEMPLATES = [f"{TEMPLATES}/{name}" for name in ["figure.html.jinja", *STYLED]]
@@ -9,7 +9,7 @@ WITH_GAUGES = bool(STUDY.gauge.schemes)
 WITH_AGREEMENT = bool(DATASETS)
 WITH_TEXT = bool(PROTOCOLS)
 WITH_SHORTCUTS = bool(STUDY.shortcuts.schemes)
-PUBLISHED = f"{ROOT}/config/published"
+PUBLISHED = str(ROOT / "config" / "published")
 # Logs mirror the shards; two kinds come from rules of other names, and agreement, choices and
 # tokens from rules that measure all data sets or texts of a run at once.
 MADE_BY = {
