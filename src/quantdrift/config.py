@@ -319,6 +319,7 @@ def _check(study: Study) -> None:
         ("gauge.seeds", study.gauge.seeds),
         ("agreement.bos", study.agreement.bos),
         ("prediction.regressors", study.prediction.regressors),
+        ("prediction.marks", study.prediction.marks),
     ):
         if len(set(values)) < len(values):
             raise ConfigurationError(f"{key} names one entry twice: {values}.")

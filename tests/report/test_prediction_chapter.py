@@ -11,10 +11,11 @@ from test_page import results
 
 from quantdrift.prediction.features import inputs, rows
 from quantdrift.prediction.judging import importances, verdicts
-from quantdrift.prediction.regressors import SPLITS
+from quantdrift.prediction.regressors import SPLITS, SplitError
 from quantdrift.report import prediction_chapter, prediction_findings
 from quantdrift.report.accuracy_summary import accuracy_rows
 from quantdrift.report.figure import VEGA_LITE
+from quantdrift.report.forecast_summary import forecast_rows
 from quantdrift.report.page import page
 from quantdrift.report.prediction_figure import prediction_figure
 from quantdrift.report.prediction_findings import Found, rule_label
@@ -173,3 +174,50 @@ def test_the_page_has_the_chapter_and_the_one_on_accuracy(one):
     assert "Q2_K 100%" in html
     assert "<dt>Foreseen from the weights</dt>" in html
     assert "<dt>RQ5: what does each set of features add?</dt>" in html
+
+
+def test_one_level_of_one_model_is_refused_by_every_target():
+    made = study()
+    facts = pd.DataFrame({"model": ["tiny"], "family": "llama", "parameters": 1000})
+    its = inputs(
+        made.tables["distances"],
+        made.tables["weight_error"],
+        filtration="clip",
+        per_point=False,
+        models=facts,
+    )
+    found = rows(its, made.agreed.blocks, bos="with")
+    found = found[found["scheme"] == found["scheme"].iloc[0]].reset_index(drop=True)
+    predictions = pd.DataFrame(
+        {"bos": "with"} | row
+        for one in verdicts(found, SPLITS, silent, REGRESSORS)
+        for row in one.predictions()
+    )
+    refusal = "one level of one model: name more `schemes`"
+    with pytest.raises(SplitError, match=refusal):
+        honest(predictions)
+    with pytest.raises(SplitError, match=refusal):
+        foreseen_rows(predictions, CHOICE, made.names)
+    with pytest.raises(SplitError, match=refusal):
+        list(importances(found, "KQV", silent, REGRESSORS))
+
+
+def test_a_scheme_outside_the_envelope_is_not_safe_and_bits_are_those_of_q_k_v():
+    made = study()
+    errors = made.tables["weight_error"]
+    errors = pd.concat(
+        [errors, errors.assign(role="down", bpw_full=16.0, n_weights=10**6)], ignore_index=True
+    )
+    levels = pd.DataFrame(
+        {"scheme": scheme, "share_outside": share, "lower": 0.95, "features": "tda"}
+        for scheme, share in zip(dict.fromkeys(errors["scheme"]), (1.0, 0.5), strict=False)
+    ).assign(model="tiny", dataset=made.names.datasets[0].id)
+    found = forecast_rows(levels, errors, 0.9, made.names).set_index("scheme")
+    assert found["is_safe"].tolist() == [False, True]
+    assert (found["bits"] < 16).all()
+    qkv = made.tables["weight_error"].assign(
+        all=lambda t: t["bpw_full"] * t["n_weights"]
+    ).groupby("scheme")[["all", "n_weights"]].sum()  # fmt: skip
+    for scheme, row in found.iterrows():
+        expected = qkv.loc[scheme, "all"] / qkv.loc[scheme, "n_weights"]
+        assert row["bits"] == pytest.approx(expected)

@@ -202,6 +202,8 @@ def drift_settings():
         "points": TOPOLOGY.points,
         "threshold": TOPOLOGY.threshold,
         "grids": TOPOLOGY.grids,
+        "max_points": TOPOLOGY.max_points,
+        "heads": AGREEMENT.heads,
         "top": AGREEMENT.top,
         "bos": AGREEMENT.bos[0],
     }

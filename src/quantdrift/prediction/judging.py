@@ -122,7 +122,14 @@ def importances(
         matrices: whose distances stand beside what is known without a weight.
         progress: wraps the work, given its count and label.
         regressors: their names.
+
+    Raises:
+        SplitError: one level of one model, so no honest split.
     """
+    if all(len(set(groups_for(found, split).tolist())) < 2 for split in HONEST):
+        raise SplitError(
+            "no feature can be judged on one level of one model: name more `schemes`, or models."
+        )
     columns = columns_of("combined", matrices)
     work = [
         (dataset, split, name)

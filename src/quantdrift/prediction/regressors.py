@@ -23,7 +23,8 @@ from xgboost import XGBRegressor
 FOLDS = 5
 SPLITS = ("random", "by_scheme", "by_level", "by_model")
 HONEST = ("by_level", "by_model")
-"""Those that leak nothing."""
+"""What statements use. By level a type may still stand on both sides in V, to which mixes give
+another level's type; by model only the items do."""
 SEED = 0
 
 

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from quantdrift.prediction.features import ROLES
+
 from .answer import number
 from .names import Names, listed
 from .written import markdown_lines
@@ -18,14 +20,17 @@ def forecast_rows(
     Args:
         levels: what `predictor.levels` gives.
         errors: the table `weight_error`.
-        mark: from which on a level is safe.
+        mark: from which on a level is safe; one whose every block lies outside never is.
         names: of the study.
     """
+    errors = errors[errors["role"].isin(ROLES)]
     sizes = errors.assign(bits=errors["bpw_full"] * errors["n_weights"])
     sums = sizes.groupby(["model", "scheme"])[["bits", "n_weights"]].sum()
     bits = (sums["bits"] / sums["n_weights"]).rename("bits").reset_index()
-    lowest = levels.groupby(["model", "scheme", "features"])["lower"].transform("min")
-    found = levels.assign(is_safe=lowest >= mark).merge(bits, on=["model", "scheme"])
+    its = levels.groupby(["model", "scheme", "features"])
+    reaches = its["lower"].transform("min") >= mark
+    known = its["share_outside"].transform("max") < 1
+    found = levels.assign(is_safe=reaches & known).merge(bits, on=["model", "scheme"])
     return names.described(found)
 
 
@@ -42,7 +47,10 @@ def sentences(rows: pd.DataFrame, mark: float, names: Names) -> Iterable[str]:
             best = lowest_safe(rows, model, features)
             reaches = f"a mean IoU of {number(mark)} on every data set"
             if best is None:
-                yield f"{names.label(model)}, by {features}: no scheme is sure to reach {reaches}."
+                yield (
+                    f"{names.label(model)}, by {features}: no scheme is foreseen to reach "
+                    f"{reaches}."
+                )
                 continue
             its = rows[rows["model"].eq(model) & rows["features"].eq(features)]
             its = its[its["scheme"] == best["scheme"]]
@@ -50,7 +58,7 @@ def sentences(rows: pd.DataFrame, mark: float, names: Names) -> Iterable[str]:
             yield (
                 f"{names.label(model)}, by {features}: {best['scheme']}, at "
                 f"{number(best['bits'], 4)} bits a weight of Q, K and V, is the lowest that is "
-                f"sure to reach {reaches}: {least['predicted']:.2f} "
+                f"foreseen to reach {reaches}: {least['predicted']:.2f} "
                 f"({least['lower']:.2f} to {least['upper']:.2f}) where it is lowest."
             )
 
@@ -77,5 +85,10 @@ def as_markdown(rows: pd.DataFrame, said: Iterable[str], mark: float, names: Nam
     promised = listed(f"{value:.0%}" for value in np.unique(rows["coverage"].round(2)))
     text = ["Predicted from the weights alone; the model was not run.", ""]
     text += [f"- {line}" for line in said]
-    text += ["", f"Intervals promise to hold {promised} of such means.", ""]
+    text += [
+        "",
+        f"Intervals hold {promised} of such means where the model is no stranger to the predictor; "
+        "of another family they may hold far fewer.",
+        "",
+    ]
     return "\n".join([*text, *markdown_lines(head, lines, (0, 1, 3, 4, 6, 7, 9))]) + "\n"

@@ -246,7 +246,7 @@ def r2_table(found: Found, names: Names) -> HtmlTable:
     return HtmlTable(
         caption=(
             "R² of out-of-fold predictions of a block's IoU, pooled; on the worst and the best "
-            "data set. The first kinds of folds leak, the last do not."
+            "data set. Random folds and folds by scheme leak."
         ),
         head=["Regressor", "From", "Projections", *(FOLDS[split] for split in splits)],
         rows=rows,

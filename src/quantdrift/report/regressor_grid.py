@@ -97,7 +97,7 @@ def as_markdown(grid: pd.DataFrame, names: Names) -> str:
         "R2 of top-3 IoU by block, out of fold, pooled. LLM: level, bits of Q, K, V, third of the "
         "model; TDA: seven distances of each matrix. Random folds put blocks of one scheme on both "
         "sides, folds by scheme two schemes of one level, whose Q and K may be the same; folds by "
-        "level and by model leak nothing.",
+        "level leave in common what mixes give V of another level's type.",
     ]
     for split, name in _OURS.items():
         for regressor in dict.fromkeys(ours["regressor"]):

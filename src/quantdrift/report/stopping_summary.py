@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from quantdrift.prediction.regressors import HONEST
+from quantdrift.prediction.regressors import HONEST, SplitError
 from quantdrift.prediction.stopping import foreseen, judge, safe_by
 
 from . import findings
@@ -35,9 +35,18 @@ class Choice:
 
 
 def honest(predictions: pd.DataFrame) -> str:
-    """The split that statements use: by model where several were measured, else by level."""
+    """The split that statements use: by model where several were measured, else by level.
+
+    Raises:
+        SplitError: no honest split could be made: one level of one model.
+    """
     there = set(predictions["split"])
-    return next(split for split in reversed(HONEST) if split in there)
+    found = [split for split in reversed(HONEST) if split in there]
+    if not found:
+        raise SplitError(
+            "nothing can be foreseen of one level of one model: name more `schemes`, or models."
+        )
+    return found[0]
 
 
 def foreseen_rows(predictions: pd.DataFrame, choice: Choice, names: Names) -> pd.DataFrame:
@@ -49,12 +58,8 @@ def foreseen_rows(predictions: pd.DataFrame, choice: Choice, names: Names) -> pd
         names: of the study.
 
     Raises:
-        ValueError: no honest split could be made: one level of one model.
+        SplitError: no honest split could be made.
     """
-    if not set(predictions["split"]) & set(HONEST):
-        raise ValueError(
-            "nothing can be foreseen of one level of one model: name more `schemes`, or models."
-        )
     split = honest(predictions)
     rows = predictions[
         predictions["split"].eq(split) & predictions["regressor"].eq(choice.regressor)
