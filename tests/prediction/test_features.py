@@ -118,6 +118,23 @@ def test_nan_is_named():
         found(given)
 
 
+def test_nan_in_one_part_of_a_matrix_is_not_averaged_away():
+    given = tables()
+    twice = given["distances"].assign(part=1)
+    twice.loc[twice.index[5], "value"] = np.nan
+    given["distances"] = pd.concat([given["distances"], twice], ignore_index=True)
+    clip = twice.loc[twice.index[5], "filtration"]
+    with pytest.raises(FeatureError, match="q_landscape of m, scheme s-a, block 0 is missing"):
+        found(given, filtration=clip)
+
+
+def test_a_scheme_that_agreement_lacks_is_named():
+    given = tables()
+    given["agreement"] = given["agreement"].query("scheme != 's-b'")
+    with pytest.raises(FeatureError, match="agreement of m, scheme s-b is missing"):
+        found(given)
+
+
 def test_a_role_that_was_not_measured_is_named():
     given = tables()
     given["distances"] = given["distances"].query("role != 'k'")

@@ -55,6 +55,7 @@ def inputs(
     if not len(its):
         raise FeatureError(f"distances hold no filtration {filtration!r}, which features are of.")
     value = "value_per_point" if per_point else "value"
+    _check_finite(its, value)
     means = its.groupby([*_HERE, "role", "distance"])[value].mean().unstack(["role", "distance"])
     means.columns = [f"{role}_{name}" for role, name in means.columns]
     measured = [("relative_frobenius", "error"), ("bpw_claimed", "bits")]
@@ -79,7 +80,8 @@ def rows(inputs: pd.DataFrame, agreement: pd.DataFrame, *, bos: str) -> pd.DataF
         The key, `iou`, `iou_se`, `variant`, `level`, and the columns of `inputs`.
 
     Raises:
-        FeatureError: agreement was not measured so, is not finite, or has blocks that inputs lack.
+        FeatureError: agreement was not measured so, is not finite, has blocks that inputs lack, or
+            lacks a scheme of theirs.
     """
     target = agreement[agreement["bos"] == bos]
     if not len(target):
@@ -87,12 +89,34 @@ def rows(inputs: pd.DataFrame, agreement: pd.DataFrame, *, bos: str) -> pd.DataF
     kept = [*KEY, "level", "variant", TARGET, f"{TARGET}_se"]
     found = target[kept].merge(inputs, on=_HERE, how="left")
     _check(found, TARGET)
+    run = ["model", "scheme"]
+    unseen = (
+        inputs[run]
+        .drop_duplicates()
+        .merge(target[run].drop_duplicates(), indicator=True, how="left")
+    )
+    for model, scheme in unseen.loc[unseen["_merge"] == "left_only", run].to_numpy():
+        raise FeatureError(
+            f"agreement of {model}, scheme {scheme} is missing, and its drift is there: measure "
+            "it, or leave that scheme out."
+        )
     return found.sort_values(KEY, ignore_index=True)
 
 
 def _per_role(table: pd.DataFrame, value: str, suffix: str) -> pd.DataFrame:
     means = table.groupby([*_HERE, "role"])[value].mean().unstack("role")
     return means.rename(columns=lambda role: f"{role}_{suffix}")
+
+
+def _check_finite(distances: pd.DataFrame, value: str) -> None:
+    """Before parts of a matrix are averaged, which would pass over what is missing in one."""
+    bad = distances[~np.isfinite(distances[value].to_numpy(dtype=float))]
+    for row in bad.head(1).to_dict("records"):
+        raise FeatureError(
+            f"{row['role']}_{row['distance']} of {row['model']}, scheme {row['scheme']}, block "
+            f"{row['block']} is missing or not finite: make its shard again, or leave that scheme "
+            "out."
+        )
 
 
 def _check(found: pd.DataFrame, *more: str) -> None:
