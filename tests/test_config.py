@@ -234,6 +234,12 @@ def test_a_directory_or_gguf_file_is_a_model(tmp_path, monkeypatch):
     assert re.fullmatch(r"my-model-[0-9a-f]{6}", directory.id)
     assert re.fullmatch(r"tiny\.q4-[0-9a-f]{6}", gguf.id)
     assert gguf.source == Local(kind="local", path=str(tmp_path / "Tiny.Q4.gguf"))
+    # A dot in a directory's name is no suffix.
+    for name in ("Llama-3.1-8B", "Llama-3.2-3B"):
+        (tmp_path / name).mkdir()
+        (model,) = asked(f"models=['{tmp_path}/{name}']").models
+        assert model.label == name
+        assert model.id.startswith(f"{name.lower()}-")
     # However the path is written, it is the same model; from elsewhere it is another.
     monkeypatch.chdir(tmp_path / "My Model")
     assert asked("models=[../Tiny.Q4.gguf]").models[0].id == gguf.id

@@ -169,12 +169,18 @@ def _model(directory: Path, entry: str, regauge_seed: Any) -> Model:
     if path.is_dir() or (path.suffix == ".gguf" and path.is_file()):
         # Two checkpoints may share a file name; their shards must not.
         absolute = str(path.expanduser().resolve())
-        slug = re.sub(r"[^a-z0-9._-]+", "-", path.resolve().stem.lower()).strip("-._") or "model"
+        name = path.resolve().name.removesuffix(".gguf")  # a version may have a dot: Llama-3.1-8B
+        slug = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._") or "model"
         model_id = f"{slug}-{hashlib.sha256(absolute.encode()).hexdigest()[:6]}"
         if regauge_seed is not None:
             model_id += f"-gauge{regauge_seed}"
         source = {"kind": "local", "path": absolute}
-        raw = {"id": model_id, "label": path.stem, "source": source, "regauge_seed": regauge_seed}
+        raw = {
+            "id": model_id,
+            "label": path.name.removesuffix(".gguf") or name,
+            "source": source,
+            "regauge_seed": regauge_seed,
+        }
         return _parse(Model, raw, entry)
     raise ConfigurationError(
         f"There is no model {entry!r}: config/model/ has {_listed(known)}, and there is no "

@@ -197,6 +197,9 @@ def test_a_model_without_tokenizer_stops_with_a_remedy(new_study, tmp_path):
     assert done.returncode != 0
     assert "has no tokenizer" in done.stdout + done.stderr
     assert "tokenizer.json" in done.stdout + done.stderr
+    for file in source.glob("tokenizer*"):
+        shutil.copy(file, bare)
+    study.run(base.format(model=study.model_id, dataset="own-arc"))
 
 
 def test_heads_apart_are_a_setting_with_a_name(new_study):

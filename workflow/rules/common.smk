@@ -22,6 +22,8 @@ PAGES = f"{RESULTS}/{STUDY.name}"
 STAGE = f"{RESULTS}/.stage"
 TOPOLOGY = STUDY.topology
 AGREEMENT = STUDY.agreement
+# What statements are made of and predictors foresee: as the paper has it, where it was measured.
+FORESEEN_BOS = "with" if "with" in AGREEMENT.bos else AGREEMENT.bos[0]
 DATASETS = [dataset.id for dataset in STUDY.datasets]
 PROTOCOLS = [protocol.id for protocol in STUDY.protocols]
 ENVIRONMENT = "../../envs/quantdrift.yaml"
@@ -205,7 +207,7 @@ def drift_settings():
         "max_points": TOPOLOGY.max_points,
         "heads": AGREEMENT.heads,
         "top": AGREEMENT.top,
-        "bos": AGREEMENT.bos[0],
+        "bos": FORESEEN_BOS,
     }
 
 
@@ -315,8 +317,10 @@ def needs_shortcuts(path):
 
 
 def source_files(wildcards):
-    """A local checkpoint's own files, so that changing them remakes its weights."""
-    return local_files(STUDY.model(wildcards.model).source)
+    """A local checkpoint's own files and its tokenizer's: changing them makes it anew."""
+    source = STUDY.model(wildcards.model).source
+    words = ("tokenizer*", "special_tokens*", "added_tokens*", "vocab*", "merges*")
+    return local_files(source, *words)
 
 
 def quantized_files(wildcards):
@@ -324,14 +328,14 @@ def quantized_files(wildcards):
     return local_files(file_of(wildcards))
 
 
-def local_files(source):
+def local_files(source, *more):
     """What a source on this machine consists of; nothing for all others."""
     if source.kind != "local":
         return []
     path = Path(source.path)
     if path.is_file():
         return [str(path)]
-    patterns = ("config.json", "*.safetensors", "pytorch_model*.bin")
+    patterns = ("config.json", "*.safetensors", "pytorch_model*.bin", *more)
     return sorted(str(file) for pattern in patterns for file in path.glob(pattern))
 
 

@@ -23,7 +23,7 @@ rule regressors:
     params:
         filtration=STUDY.prediction.filtration,
         distances=STUDY.prediction.distances,
-        bos=AGREEMENT.bos[0],
+        bos=FORESEEN_BOS,
         regressors=STUDY.prediction.regressors,
         models=regressor_facts(),
         code=digest("regressors.py"),
@@ -176,7 +176,7 @@ rule feature_importance:
     params:
         filtration=STUDY.prediction.filtration,
         distances=STUDY.prediction.distances,
-        bos=AGREEMENT.bos[0],
+        bos=FORESEEN_BOS,
         matrices=STUDY.prediction.matrices,
         regressors=STUDY.prediction.regressors,
         models=regressor_facts(),
