@@ -37,17 +37,20 @@ def silent(work, total, label):
     return iter(work)
 
 
-def predicted(models: tuple[str, ...] = ("tiny",)) -> SimpleNamespace:
-    made = study(models=models)
-    facts = pd.DataFrame({"model": models, "family": "llama", "parameters": 1000})
+def features(made, models: tuple[str, ...] = ("tiny",)) -> pd.DataFrame:
     its = inputs(
         made.tables["distances"],
         made.tables["weight_error"],
         filtration="clip",
         per_point=False,
-        models=facts,
+        models=pd.DataFrame({"model": models, "family": "llama", "parameters": 1000}),
     )
-    found = rows(its, made.agreed.blocks, bos="with")
+    return rows(its, made.agreed.blocks, bos="with")
+
+
+def predicted(models: tuple[str, ...] = ("tiny",)) -> SimpleNamespace:
+    made = study(models=models)
+    found = features(made, models)
     judged = list(verdicts(found, SPLITS, silent, REGRESSORS))
     bos = {"bos": "with"}
     predictions = pd.DataFrame([bos | row for one in judged for row in one.predictions()])
@@ -178,15 +181,7 @@ def test_the_page_has_the_chapter_and_the_one_on_accuracy(one):
 
 def test_one_level_of_one_model_is_refused_by_every_target():
     made = study()
-    facts = pd.DataFrame({"model": ["tiny"], "family": "llama", "parameters": 1000})
-    its = inputs(
-        made.tables["distances"],
-        made.tables["weight_error"],
-        filtration="clip",
-        per_point=False,
-        models=facts,
-    )
-    found = rows(its, made.agreed.blocks, bos="with")
+    found = features(made)
     found = found[found["scheme"] == found["scheme"].iloc[0]].reset_index(drop=True)
     predictions = pd.DataFrame(
         {"bos": "with"} | row

@@ -5,7 +5,8 @@ weight, and seven topological distances for each of Q, K and V. Beside them ours
 weight error, and the level alone, without which no topological feature can claim anything.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -89,13 +90,9 @@ def rows(inputs: pd.DataFrame, agreement: pd.DataFrame, *, bos: str) -> pd.DataF
     kept = [*KEY, "level", "variant", TARGET, f"{TARGET}_se"]
     found = target[kept].merge(inputs, on=_HERE, how="left")
     _check(found, TARGET)
-    run = ["model", "scheme"]
-    unseen = (
-        inputs[run]
-        .drop_duplicates()
-        .merge(target[run].drop_duplicates(), indicator=True, how="left")
-    )
-    for model, scheme in unseen.loc[unseen["_merge"] == "left_only", run].to_numpy():
+    seen = set(zip(target["model"], target["scheme"], strict=True))
+    unseen = [one for one in zip(inputs["model"], inputs["scheme"], strict=True) if one not in seen]
+    for model, scheme in unseen[:1]:
         raise FeatureError(
             f"agreement of {model}, scheme {scheme} is missing, and its drift is there: measure "
             "it, or leave that scheme out."
@@ -112,11 +109,14 @@ def _check_finite(distances: pd.DataFrame, value: str) -> None:
     """Before parts of a matrix are averaged, which would pass over what is missing in one."""
     bad = distances[~np.isfinite(distances[value].to_numpy(dtype=float))]
     for row in bad.head(1).to_dict("records"):
-        raise FeatureError(
-            f"{row['role']}_{row['distance']} of {row['model']}, scheme {row['scheme']}, block "
-            f"{row['block']} is missing or not finite: make its shard again, or leave that scheme "
-            "out."
-        )
+        raise _not_finite(f"{row['role']}_{row['distance']}", row)
+
+
+def _not_finite(name: str, row: Mapping[str, Any]) -> FeatureError:
+    return FeatureError(
+        f"{name} of {row['model']}, scheme {row['scheme']}, block {row['block']} is missing or not "
+        "finite: make its shard again, or leave that scheme out."
+    )
 
 
 def _check(found: pd.DataFrame, *more: str) -> None:
@@ -130,11 +130,7 @@ def _check(found: pd.DataFrame, *more: str) -> None:
             )
         values = found[name].to_numpy(dtype=float)
         if not np.isfinite(values).all():
-            bad = found.loc[~np.isfinite(values)].iloc[0]
-            raise FeatureError(
-                f"{name} of {bad['model']}, scheme {bad['scheme']}, block {bad['block']} is "
-                "missing or not finite: make its shard again, or leave that scheme out."
-            )
+            raise _not_finite(name, found.loc[~np.isfinite(values)].iloc[0].to_dict())
 
 
 def columns_of(group: str, matrices: str) -> list[str]:
